@@ -6,7 +6,7 @@
     with treadle.trace("run.json"):
         session.run({"x": x})
 
-Names are loaded when they are first used, so that importing treadle stays quick.
+Names are loaded when they are first used, so importing treadle is fast.
 """
 
 from __future__ import annotations

@@ -152,13 +152,13 @@ class Session:
     ) -> dict[str, Array]:
         """Compute outputs from inputs, on this thread and those of the team.
 
-        A signature that is met for the first time is compiled first. Ctrl-C, `timeout` and `cancel` end a run at the next
-        chunk. They do not wait for Python functions in other threads, whose results are dropped. The session stays usable
-        after every error.
+        A signature that is met for the first time is compiled first. Ctrl-C, `timeout` and `cancel` end a run at the
+        next chunk. They do not wait for Python functions in other threads, whose results are dropped. The session stays
+        usable after every error.
 
         Args:
-            inputs: An array for each input, by name: of the declared dtype exactly, and of a shape that fits the declared
-                one. Strings are str, or bytes in UTF-8.
+            inputs: An array for each input, by name: of the declared dtype exactly, and of a shape that fits the
+                declared one. Strings are str, or bytes in UTF-8.
             outputs: Names of the outputs to compute. None: all.
             **options: `intra_op`, `inter_op`, `pool`, `timeout`, `cancel` and `priority` of this run: see RunOptions.
 
@@ -187,8 +187,8 @@ class Session:
     ) -> RunFuture:
         """Start a run in the background.
 
-        Arguments are checked now. The arrays are not copied, so they must not change until the future is done. A process
-        ends when its runs have ended.
+        Arguments are checked now. The arrays are not copied, so they must not change until the future is done. A
+        process ends when its runs have ended.
 
         Args:
             inputs: As run() takes them.
@@ -224,8 +224,8 @@ class Session:
         Args:
             intra_op: How many workers may share one op. 0: automatic. None: unchanged.
             inter_op: How many independent ops may be in progress at once. 0: automatic. None: unchanged.
-            node_intra_op: Caps on the workers of single nodes, by name, in place of all caps set before; {} leaves those
-                of the model. None: unchanged.
+            node_intra_op: Caps on the workers of single nodes, by name, in place of all caps set before; {} leaves
+                those of the model. None: unchanged.
 
         Raises:
             ThreadSettingError: A number cannot be, or no node has such a name. Nothing is changed then.
@@ -274,7 +274,8 @@ class Session:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a treadle.Session cannot be pickled or copied: give another process the model, and let it make a session of its own"
+            "a treadle.Session cannot be pickled or copied: give another process the model, and let it make a session "
+            "of its own"
         )
 
     def __repr__(self) -> str:
@@ -288,7 +289,7 @@ def runner_of(session: Session) -> Runner:
 
 
 def _nested(pool: Pool | None, math: Math, precision: Precision, provider: str) -> Callable[[Any], Runner]:
-    """Return a function from the body of a branch or loop to its runner, which has the settings of the session around it."""
+    """Return a function from the body of a branch or loop to its runner, which has the session's settings."""
     return lambda body: runner_of(Session(body, pool=pool, math=math, precision=precision, matmul_provider=provider))
 
 

@@ -59,13 +59,14 @@ class Options:
     artifact_writer: ArtifactWriter | None = None
     """Writes the artifact of the compiled model, if one is wanted."""
     streamed_weights: bool | None = None
-    """Whether no cache holds the model's weights from one run to the next; None: the compiled graph's constants decide."""
+    """Whether no cache holds the model's weights between runs; None: the compiled graph's constants decide."""
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
     """Compile `graph` for concrete input `shapes` and the named `outputs`.
 
-    All weights of `graph` count as the model's, whichever outputs are wanted: an output's bits do not depend on the others.
+    All weights of `graph` count as the model's, whichever outputs are wanted: an output's bits do not depend on the
+    others.
     """
     options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
     bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})

@@ -1,4 +1,4 @@
-"""Element types of tensors: their names and the facts the other layers need about them."""
+"""Element types of tensors."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +10,7 @@ Kind = Literal["float", "int", "uint", "bool", "string"]
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """An element type. `name` is its text form, `size` its bytes per element."""
+    """An element type: its `name` in the text form, and the bytes of an element."""
 
     name: str
     size: int
@@ -31,12 +31,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether its elements are binary floating-point numbers, bf16 among them."""
+        """True for binary floating-point numbers, bf16 included."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
-        """Whether its elements are integers, signed or not; bool is none."""
+        """True for signed and unsigned integers, but not for bool."""
         return self.kind in ("int", "uint")
 
 
@@ -68,9 +68,9 @@ _FROM_NUMPY: dict[str, DType] = {numpy: BY_NAME[name] for name, numpy in _NUMPY.
 
 
 def from_numpy(dtype: np.dtype[Any] | type) -> DType:
-    """The element type of a NumPy dtype; str dtypes count as strings.
+    """Return the element type of a NumPy dtype; str dtypes are strings.
 
-    Raises TypeError for dtypes that no tensor can have (complex, datetime, structured).
+    Raises TypeError for a dtype that no tensor has (complex, datetime, structured).
     """
     numpy = np.dtype(dtype)
     if numpy.kind in "US":

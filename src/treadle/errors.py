@@ -29,7 +29,21 @@ from collections.abc import Sequence
 
 
 class TreadleError(Exception):
-    """Base of all errors raised by treadle. `what` is the message without `place`, for those who say where in their own words."""
+    """The base class of all errors that treadle raises.
+
+    Args:
+        what: What is wrong, what was wanted, what came, and what to do.
+        place: Where it is wrong, such as "node 'conv1'"; it is put before `what` in the message.
+
+    Attributes:
+        what: The message without `place`.
+
+    Example:
+        >>> try:
+        ...     session.run({"x": x})
+        ... except treadle.errors.TreadleError as error:
+        ...     print(error)
+    """
 
     def __init__(self, what: str = "", place: str = "") -> None:
         super().__init__(f"{place}: {what}" if place else what)
@@ -37,7 +51,15 @@ class TreadleError(Exception):
 
 
 class ModelError(TreadleError):
-    """A model cannot be used. `faults` holds one sentence for each fault found."""
+    """A model cannot be used.
+
+    Args:
+        message: What is wrong with the model as a whole.
+        faults: One sentence for each fault found; they are listed in the message.
+
+    Attributes:
+        faults: The faults, as a tuple of strings.
+    """
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
         self.faults = tuple(faults)
@@ -54,7 +76,7 @@ class UnsupportedModelError(ModelError):
 
 
 class GraphError(TreadleError):
-    """A graph breaks an invariant of the IR."""
+    """A graph breaks an invariant of the IR: it has a cycle, an undefined value, or a wrong number of operands."""
 
 
 class ShapeError(TreadleError, ValueError):
@@ -62,7 +84,7 @@ class ShapeError(TreadleError, ValueError):
 
 
 class InputError(TreadleError, ValueError):
-    """An argument of a session or a run cannot be: an unknown choice, or a name, dtype, rank or shape that does not fit the model."""
+    """An argument of a session or run is an unknown choice, or its name, dtype, rank or shape does not fit the model."""
 
 
 class RunError(TreadleError, RuntimeError):
@@ -70,7 +92,7 @@ class RunError(TreadleError, RuntimeError):
 
 
 class KernelError(RunError):
-    """A kernel met data it cannot process, such as an index out of range."""
+    """A kernel found data that it cannot process, such as an index out of range."""
 
 
 class WorkerError(RunError):
@@ -90,7 +112,7 @@ class ThreadSettingError(TreadleError, ValueError):
 
 
 class BackendError(ThreadSettingError):
-    """A parallel backend is unknown, not installed, or cannot be chosen any more."""
+    """A parallel backend is unknown or not installed, or another one is in use."""
 
 
 class ProviderError(ThreadSettingError):
@@ -122,4 +144,4 @@ class ThreadLimitError(LimitError, RuntimeError):
 
 
 class InternalError(TreadleError):
-    """A fault of treadle itself. Please report it."""
+    """A fault of treadle itself, not of its user. Please report it."""

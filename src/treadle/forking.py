@@ -1,7 +1,7 @@
-"""Locks that the child of a fork() finds free.
+"""Locks that are free in the child of a fork().
 
 The child has one thread, a copy of the one that forked. A lock that another thread held at that moment would stay taken
-for ever, as nobody is left to release it.
+for ever, as that thread does not exist in the child.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:
-    """A lock that its owner may take again, and that is free in a child unless the thread that forked held it."""
+    """Return a reentrant lock that is free in a child, unless the thread that forked held it."""
     made = threading.RLock()
     _locks.add(made)
     return made
@@ -22,7 +22,7 @@ def lock() -> threading.RLock:
 
 def _free_locks() -> None:
     for each in list(_locks):
-        # As the standard library does it for its own locks.
+        # The standard library resets its own locks in the same way.
         if not each._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
             each._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001
 

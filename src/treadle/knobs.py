@@ -1,8 +1,8 @@
 """Every TREADLE_* environment variable: name, type, default and meaning, in one table.
 
-A knob is read from the environment when it is asked for, so a test or a program may change it.
-Thread settings (TREADLE_INTRA_OP_THREADS, TREADLE_INTER_OP_THREADS, TREADLE_SPIN_US, TREADLE_CPUS) stand beside variables of OpenMP
-and MKL, with a precedence of their own: `runtime.threads` reads them.
+`get` reads the environment at each call, so a test or a program may change it. `runtime.threads` reads the thread
+settings (TREADLE_INTRA_OP_THREADS, TREADLE_INTER_OP_THREADS, TREADLE_SPIN_US, TREADLE_CPUS), which have a precedence
+among variables of OpenMP and MKL.
 """
 
 import os
@@ -15,7 +15,7 @@ from treadle.optimisations import OPTIMISATIONS
 
 
 class Knob(NamedTuple):
-    """One environment variable. `parse` turns its text into a value or raises ValueError."""
+    """An environment variable. `parse` returns the value of its text or raises ValueError."""
 
     name: str
     default: Any
@@ -93,9 +93,9 @@ KNOBS: dict[str, Knob] = {
 
 
 def get(name: str) -> Any:
-    """The value of the knob `name`: from the environment, else its default.
+    """Return the value of the knob `name`: the environment's, else its default.
 
-    Raises KnobError if the environment's value cannot be used; KeyError for an unknown knob.
+    Raises KnobError if the environment's value cannot be used, KeyError for an unknown knob.
     """
     knob = KNOBS[name]
     text = os.environ.get(name)

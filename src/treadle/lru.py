@@ -18,9 +18,9 @@ D = TypeVar("D")
 class LRU(Generic[K, V]):
     """A mapping that keeps the `capacity` entries used most recently.
 
-    Threads may share it. `get` takes no lock: a hit costs one lookup and a note of when it was. `put` and `clear` take a
-    lock that is free in the child of a fork() (`forking`). A child that was forked in the middle of a change can use the
-    cache; at worst one entry is never dropped there.
+    Threads may share it. `get` takes no lock: a hit costs one lookup and a note of when it was. `put` and `clear` take
+    a lock that is free in the child of a fork() (`forking`). A child that was forked in the middle of a change can use
+    the cache; at worst one entry is never dropped there.
     """
 
     __slots__ = ("_capacity", "_entries", "_lock", "_queue", "_tick")

@@ -97,7 +97,8 @@ def tuned_limits(
 ) -> dict[str, Setting]:
     """Return the limits in the file `settings` for `model` on this machine.
 
-    Raises SettingsFileError if the file is damaged, or of another model or machine; ModelError if the model cannot be read.
+    Raises SettingsFileError if the file is damaged, or of another model or machine; ModelError if the model cannot be
+    read.
     """
     from treadle.runtime.tuned import machine, read_tuned
 

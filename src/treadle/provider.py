@@ -1,4 +1,4 @@
-"""Matmul providers as lowering sees them: a library whose matrix product is called in place of treadle's kernels."""
+"""Providers as lowering sees them: libraries whose matrix product is called in place of treadle's kernels."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,11 @@ from treadle.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A library that is loaded. `version` is its own account of itself, `dtypes` what it multiplies, and no size or
-    stride may exceed `most`."""
+    """A library that is loaded.
+
+    `version` is the library's own text, `dtypes` are the element types that it multiplies. No size or stride may exceed
+    `most`.
+    """
 
     name: str
     version: str

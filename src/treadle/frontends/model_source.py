@@ -26,15 +26,16 @@ Keep = Callable[[Stamp, str], None]
 LARGE = 1 << 20
 """Bytes from which a file's hash is stored."""
 SETTLED_NS = 4_000_000_000
-"""The age in ns from which a file's times identify its content: within one tick of the clock it may be written twice."""
+"""The age in ns from which a file's times identify its content: it may be written twice in one tick of the clock."""
 
 
 class ModelSource:
     """A model and the options of `load`.
 
-    `digest` is the SHA-256 of an ONNX model given as a path or as bytes; None for other models, and for files that cannot be
-    read: `load` says why. `find` and `keep` look up and store the digests of large files by device, inode, size, time of the
-    last write, and time of the last change, which no program can set. `path` is the file; None if the model is no file.
+    `digest` is the SHA-256 of an ONNX model given as a path or as bytes; None for other models, and for files that
+    cannot be read: `load` says why. `find` and `keep` look up and store the digests of large files by device, inode,
+    size, time of the last write, and time of the last change, which no program can set. `path` is the file; None if the
+    model is no file.
     """
 
     def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
@@ -88,7 +89,7 @@ def _absolute(path: Path) -> Path:
 
 
 def file_digest(model: Any) -> str | None:
-    """Return the SHA-256 of a model given as a path or as bytes; None for other objects, folders, and unreadable files."""
+    """Return the SHA-256 of a model given as a path or as bytes; None for folders, unreadable files, other objects."""
     if isinstance(model, str | os.PathLike):
         model = Path(os.fsdecode(model))
     return _hashed(model)[0]
@@ -104,7 +105,7 @@ def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> t
 def _hashed(
     model: Any, find: Find | None = None, keep: Keep | None = None, most: float = math.inf
 ) -> tuple[str | None, Stamp]:
-    """Return the digest of bytes, or the digest and stamp of a file of at most `most` bytes, which is not held in memory."""
+    """Return the digest of bytes, or the digest and stamp of a file of at most `most` bytes, read in pieces."""
     if isinstance(model, bytes | bytearray | memoryview):
         return hashlib.sha256(model).hexdigest(), ()
     if not isinstance(model, Path):

@@ -1,12 +1,12 @@
-"""What runs the loop inside an op: treadle's own team, OpenMP, or oneTBB.
+"""Backends, which run the loop inside an op: treadle's own team, OpenMP, or oneTBB.
 
     treadle.threads.set_backend("openmp")      before the first run; or TREADLE_PARALLEL_BACKEND=openmp
 
-With `native`, the default, one team serves both levels of parallelism and intra_op and inter_op bound the whole process.
-With the other two, the thread that calls run() goes through the graph op by op and the other runtime spreads each op's
-chunks over at most intra_op of *its* threads: inter_op has no effect, and how many threads run in all is up to that
-runtime. Results are bitwise the same on all three. Both are for programs that must share that runtime's threads, and
-for comparison.
+With `native`, the default, one team serves both levels of parallelism, and intra_op and inter_op bound the whole
+process. With the other two, the caller of run() executes the graph op by op, and the other runtime distributes each
+op's chunks over at most intra_op of *its* threads. inter_op has no effect then, and that runtime decides how many
+threads run in all. Results are bitwise the same on all three. Both exist for programs that must share that runtime's
+threads, and for comparison.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AFTER_FORK = "fork() of a process that used OpenMP"
 
 
 class Backend(NamedTuple):
-    """A backend, what chose it, and the library that it is; None for treadle itself."""
+    """A backend, what chose it, and its library (None: treadle itself)."""
 
     name: str
     source: str
@@ -39,23 +39,30 @@ class Backend(NamedTuple):
 _lock = forking.lock()
 _chosen: Backend | None = None
 _has_run_before_fork = False
-_lost: Backend | None = None  # what the process that forked used, and this one cannot
+_lost: Backend | None = None  # the parent process's, which this forked child cannot use
 _is_reported = True
 _kept: list[ctypes.CDLL] = []
 
 
 def set_backend(name: str) -> None:
-    """Choose what runs the loops inside ops: "native", "openmp" or "tbb". Before the first run of the process.
+    """Choose what runs the loops inside ops, before the first run of the process.
 
-    Raises BackendError for another name, for a backend that is not installed (and says how to install it), and, once
-    a run has begun, for any backend but the one in use: two in one process would compete for the same CPUs.
+    Args:
+        name: "native" (treadle's team, the default), "openmp" or "tbb".
+
+    Raises:
+        BackendError: The name is another one; the backend is not installed (the message says how to install it); or a
+            run has begun with another backend, which would compete for the same CPUs.
+
+    Example:
+        >>> treadle.threads.set_backend("openmp")
     """
     with _lock:
         _choose(name, f"set_backend({name!r})")
 
 
 def is_available(name: str) -> bool:
-    """Whether the backend `name` (one of NAMES) is installed; its library is loaded if so."""
+    """True if the backend `name` (one of NAMES) is installed; its library is loaded then."""
     try:
         _LOADERS[name]()
     except BackendError:
@@ -64,14 +71,14 @@ def is_available(name: str) -> bool:
 
 
 def current() -> Backend:
-    """The backend in use, or that would be if a run began now. Raises KnobError for an impossible variable."""
+    """Return the backend in use, or that of a run that began now. Raises KnobError for a variable that is not valid."""
     return _chosen or Backend(knobs.get(VARIABLE), VARIABLE if os.environ.get(VARIABLE) else "default")
 
 
 def load() -> None:
-    """Make ready what the environment chooses, if nobody has chosen. Raises KnobError, BackendError.
+    """Load the environment's backend if none was chosen. Raises KnobError or BackendError.
 
-    Warns if this process was forked from one whose backend cannot go on here.
+    Warns in the child of a fork() that the parent's backend does not work there.
     """
     with _lock:
         _report_loss()
@@ -122,7 +129,7 @@ def _load_native() -> tuple[int, None]:
 
 
 def _load_openmp() -> tuple[int, str]:
-    """GOMP_parallel of the OpenMP runtime that the process has already, else of the first that is installed."""
+    """Return GOMP_parallel of the OpenMP runtime that the process has loaded, else of the first that is installed."""
     for mode in (os.RTLD_NOLOAD | os.RTLD_NOW, os.RTLD_NOW):
         for name in OPENMP:
             try:
@@ -136,12 +143,12 @@ def _load_openmp() -> tuple[int, str]:
 
 
 def _load_tbb() -> tuple[int, str]:
-    """oneTBB's loop, by the bridge."""
+    """Return the bridge's function, which runs a loop by oneTBB."""
     return _entry(tbb_bridge(), "treadle_tbb_parallel"), _tbb()
 
 
 def tbb_bridge() -> ctypes.CDLL:
-    """The bridge beside the native module, after the libtbb of the package `tbb` or of the system.
+    """Load libtbb, of the package `tbb` or of the system, and return the bridge, which lies beside the native module.
 
     Raises BackendError if either is missing.
     """
@@ -195,7 +202,7 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     global _chosen, _lost, _is_reported
     if _has_run_before_fork and _chosen is not None and _chosen.name == "openmp":
-        # OpenMP's runtime would wait for ever for the threads that it believes to have.
+        # OpenMP's runtime would wait for ever for threads that exist in the parent only.
         _native.set_engine(0)
         _chosen, _lost, _is_reported = Backend("native", AFTER_FORK), _chosen, False
 

@@ -10,7 +10,8 @@ from treadle import _native
 from treadle.errors import InputError, RunCancelledError, RunTimeoutError
 
 CancelToken = _native.CancelToken
-"""Ends every run that was given the token: `token.cancel()`, from any thread, at any time. Later runs with it end at once.
+"""Ends every run that was given the token: `token.cancel()`, from any thread, at any time. Later runs with it end at
+once.
 
 Example:
     >>> token = treadle.CancelToken()
@@ -27,9 +28,9 @@ _MOST_SECONDS = 1e15
 class Request(NamedTuple):
     """The limits (0: none here), priority, deadline (of time.monotonic(), in seconds) and token of a run.
 
-    A limit is the first that is set of: `own`, which may change during the run; `intra_op` and `inter_op`; `common`, shared
-    with other runs of the session; those of the run around the calling step, if this one is `nested`; those of the team. A
-    nested run uses the team of the run around it.
+    A limit is the first that is set of: `own`, which may change during the run; `intra_op` and `inter_op`; `common`,
+    shared with other runs of the session; those of the run around the calling step, if this one is `nested`; those of
+    the team. A nested run uses the team of the run around it.
     """
 
     intra_op: int = 0

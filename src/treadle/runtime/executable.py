@@ -49,10 +49,10 @@ class Step(NamedTuple):
 class Layout(NamedTuple):
     """The parts of an executable.
 
-    `tasks` are (first step, number of steps, priority, blocking), `successors` the successors of each task. `buffers` are
-    (kind, value) as the native core takes them; pointers are offsets in them. `reasons` maps the status codes of kernels
-    to their meanings. `isa` names the instruction set of the kernels ("" if there are none). `kept` is an object that
-    lives as long as the layout: it owns the compiled kernels and the arrays of constants.
+    `tasks` are (first step, number of steps, priority, blocking), `successors` the successors of each task. `buffers`
+    are (kind, value) as the native core takes them; pointers are offsets in them. `reasons` maps the status codes of
+    kernels to their meanings. `isa` names the instruction set of the kernels ("" if there are none). `kept` is an
+    object that lives as long as the layout: it owns the compiled kernels and the arrays of constants.
     """
 
     steps: Sequence[Step]
@@ -124,8 +124,8 @@ class Executable:
         """Run once and return a fresh array for each output.
 
         `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for. Raises KernelError or
-        RunError naming the node that failed, RunTimeoutError or RunCancelledError as `request` says, MemoryLimitError if
-        there is no memory for the run, ThreadLimitError if a blocking function gets no thread.
+        RunError naming the node that failed, RunTimeoutError or RunCancelledError as `request` says, MemoryLimitError
+        if there is no memory for the run, ThreadLimitError if a blocking function gets no thread.
         """
         try:
             outputs, buffers = self._outputs.allocate()
@@ -137,9 +137,9 @@ class Executable:
     def run_at(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
         """Run once on the memory in `bound`: first that of the inputs, then that of the outputs.
 
-        Each is an address, or an object that has a buffer; all are contiguous and not empty, of the dtypes and shapes that
-        the graph was compiled for. `keep` is an object that the run keeps alive: it owns the memory behind addresses and
-        the executable's layout. Raises as run() does.
+        Each is an address, or an object that has a buffer; all are contiguous and not empty, of the dtypes and shapes
+        that the graph was compiled for. `keep` is an object that the run keeps alive: it owns the memory behind
+        addresses and the executable's layout. Raises as run() does.
         """
         left = _NO_DEADLINE if request.deadline is None else request.seconds_left()
         try:
@@ -172,7 +172,8 @@ class Executable:
             raise request.cancelled_error() from None
         except _native.NoThread as failure:
             raise ThreadLimitError(
-                f"{failure}; a blocking function needs a thread; nothing was returned, and the session may be used again"
+                f"{failure}; a blocking function needs a thread; nothing was returned, and the session may be used "
+                "again"
             ) from None
 
     def _memory_error(self, error: MemoryError) -> MemoryLimitError:
@@ -183,8 +184,8 @@ class Executable:
 
 
 def _bound(layout: Layout, locations: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:
-    """Returns the buffers of `layout` with outputs replaced by the bound memory at `locations`, and the byte offset of each
-    buffer's content in that memory."""
+    """Returns the buffers of `layout` with outputs replaced by the bound memory at `locations`, and the byte offset of
+    each buffer's content in that memory."""
     inputs = 1 + max((value for kind, value in layout.buffers if kind == "bound"), default=-1) - len(locations)
     buffers, offsets = list(layout.buffers), [0] * len(layout.buffers)
     for number, (kind, value) in enumerate(buffers):

@@ -33,8 +33,8 @@ class RunFuture(Future[Outputs]):
     cancel() ends the run at any point; result() then raises CancelledError if the run had not begun, else
     RunCancelledError. Cancelling an asyncio task that awaits the future cancels the run.
 
-    A Python function in a run may wait for the future, even on a pool with one slot: its thread executes a run that has not
-    begun, and lends its slot to one that has.
+    A Python function in a run may wait for the future, even on a pool with one slot: its thread executes a run that has
+    not begun, and lends its slot to one that has.
 
     Example:
         >>> future = session.run_async({"x": x})
@@ -183,7 +183,7 @@ class Background:
 
     @contextmanager
     def waiting_for(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
-        """Return a context manager for waiting. In a Python task it lends the task's slot, or executes the run at once."""
+        """Return a context manager for waiting. In a Python task it lends the task's slot, or executes the run."""
         self.check_not_forked(future)
         if future.done() or not single_thread.is_inside():
             yield
@@ -217,8 +217,8 @@ class Background:
         # Python raises it if the system starts no thread, and if the process is ending.
         except RuntimeError as error:
             raise ThreadLimitError(
-                f"a run in the background needs the thread {name!r}, which cannot be started: {error}; raise the limit on "
-                "threads of the process or its container, or call run()"
+                f"a run in the background needs the thread {name!r}, which cannot be started: {error}; raise the limit "
+                "on threads of the process or its container, or call run()"
             ) from None
 
     def _serve(self) -> None:

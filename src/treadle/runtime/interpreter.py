@@ -26,9 +26,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a process that runs the Python text `program`, with this one's flags and search path but no main module.
 
-    It inherits `descriptors`; its environment is this one's with `environment` added. If it `answers`, its stdout is a pipe
-    to this process, and its stderr is dropped. Starting it neither forks this process nor waits for the other. Raises
-    OSError if no process can be started, or sys.executable is not known.
+    It inherits `descriptors`; its environment is this one's with `environment` added. If it `answers`, its stdout is a
+    pipe to this process, and its stderr is dropped. Starting it neither forks this process nor waits for the other.
+    Raises OSError if no process can be started, or sys.executable is not known.
     """
     import subprocess  # takes 3 ms, which most programs need not spend
 

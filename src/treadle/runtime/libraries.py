@@ -1,4 +1,4 @@
-"""Libraries that multiply matrices: where they are found, how they are loaded, what keeps them in the calling thread.
+"""Libraries that multiply matrices: finds them, loads them, and confines them to the calling thread.
 
 Sources: cblas.h and openblas_config of OpenBLAS; oneMKL's developer reference (MKL_Set_Threading_Layer,
 MKL_Set_Num_Threads_Local, mkl_cbwr_set); dnnl.h of oneDNN (dnnl_sgemm, dnnl_version).
@@ -28,7 +28,7 @@ PACKAGES = {
     "mkl": ("mkl",),
     "onednn": ("onednn-cpu-gomp", "onednn-cpu-tbb", "onednn"),
 }
-"""The Python packages that a library may come in, the preferred first."""
+"""The Python packages that contain a library, the preferred one first."""
 
 FILES = {
     "openblas": ("libscipy_openblas.so", "libscipy_openblas64_.so", "libopenblas.so.0", "libopenblas.so",
@@ -36,16 +36,16 @@ FILES = {
     "mkl": ("libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"),
     "onednn": ("libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"),
 }  # fmt: skip
-"""The names of a library's file: in a package, then for the system's loader."""
+"""The names of a library's file, in packages and for the system's loader."""
 
 NEEDS = {
     "onednn-cpu-tbb": (("tbb", "libtbb.so.12"), ("intel-cmplr-lib-rt", "libintlc.so.5"),
                        ("intel-cmplr-lib-rt", "libimf.so")),
     "onednn": (("tbb", "libtbb.so.12"), ("intel-cmplr-lib-rt", "libintlc.so.5"), ("intel-cmplr-lib-rt", "libimf.so"),
-               ("intel-cmplr-lib-rt", "libsvml.so"), ("umf", "libumf.so.1"), ("intel-cmplr-lib-ur", "libur_loader.so.0"),
-               ("intel-sycl-rt", "libsycl.so.9")),
+               ("intel-cmplr-lib-rt", "libsvml.so"), ("umf", "libumf.so.1"),
+               ("intel-cmplr-lib-ur", "libur_loader.so.0"), ("intel-sycl-rt", "libsycl.so.9")),
 }  # fmt: skip
-"""Libraries of other packages that a package's library needs and does not find by itself, in the order to load them."""
+"""Libraries of other packages that a package's library needs but does not find, in the order in which to load them."""
 
 INSTALL = {
     "openblas": "`pip install scipy-openblas32`, or the system's package libopenblas0 (openblas in dnf and conda)",
@@ -55,13 +55,16 @@ INSTALL = {
 
 
 class Library(NamedTuple):
-    """A library that is loaded. `origin` says what it came from, `alone` what keeps it in the calling thread; `kernels`
-    are (address, first argument) of the native core's kernel that calls it."""
+    """A library that is loaded.
+
+    `origin` is its package or the system, `confinement` says what keeps it in the calling thread. `kernels` are the
+    address and the first argument of the native core's kernel that calls it, by dtype.
+    """
 
     provider: Provider
     path: str
     origin: str
-    alone: str
+    confinement: str
     kernels: dict[DType, tuple[int, int]]
 
 
@@ -71,9 +74,9 @@ _kept: list[ctypes.CDLL] = []
 
 
 def load(name: str) -> Library:
-    """The library of the provider `name` (a key of PACKAGES), loaded the first time.
+    """Return the library of the provider `name` (a key of PACKAGES); the first call loads it.
 
-    Raises ProviderError that says what was looked for and how to install it.
+    Raises ProviderError that lists the files looked for and says how to install one.
     """
     with _lock:
         if name not in _loaded:
@@ -82,7 +85,7 @@ def load(name: str) -> Library:
 
 
 def is_available(name: str) -> bool:
-    """Whether the library of the provider `name` is installed and can be used; it is loaded if so."""
+    """True if the library of the provider `name` is installed and can be used; it is loaded then."""
     try:
         load(name)
     except ProviderError:
@@ -91,12 +94,12 @@ def is_available(name: str) -> bool:
 
 
 def loaded() -> list[str]:
-    """The providers whose libraries are in this process by treadle's doing."""
+    """Return the providers whose libraries treadle has loaded."""
     return sorted(_loaded)
 
 
 def kernel(name: str, dtype: DType) -> tuple[int, int]:
-    """The kernel for `dtype` by the provider `name`, and its first argument. Raises as load() does."""
+    """Return the kernel of the provider `name` for `dtype`, and its first argument. Raises as load() does."""
     return load(name).kernels[dtype]
 
 
@@ -120,8 +123,7 @@ def _load(name: str) -> Library:
 
 
 def _candidates(name: str) -> Iterator[tuple[str, str]]:
-    """(file, what it comes from): of installed packages, then of the system."""
-
+    """Yield files and their origins: those of installed packages, then the system's."""
     from importlib import metadata
 
     for package in PACKAGES[name]:
@@ -136,8 +138,7 @@ def _candidates(name: str) -> Iterator[tuple[str, str]]:
 
 
 def packaged(package: str, names: tuple[str, ...]) -> Path | None:
-    """The file of an installed Python package that has the first of `names` that it has; None if it has none."""
-
+    """Return the file of an installed Python package with the first of `names` that it has; None if it has none."""
     from importlib import metadata
 
     try:
@@ -152,8 +153,10 @@ def packaged(package: str, names: tuple[str, ...]) -> Path | None:
 
 
 def _open(file: str) -> ctypes.CDLL:
-    """The library, loaded by a thread that is confined to one CPU: OpenBLAS starts a thread for each other CPU that
-    the loading thread may use, as soon as it is loaded."""
+    """Load a library on a thread that is pinned to one CPU.
+
+    OpenBLAS starts a thread for each other CPU of the loading thread as soon as it is loaded.
+    """
     found: list[ctypes.CDLL] = []
     faults: list[OSError] = []
 
@@ -174,11 +177,11 @@ def _open(file: str) -> ctypes.CDLL:
 
 
 def address(library: ctypes.CDLL, name: str) -> int:
-    """The address of a function of `library`, or of what it depends on. Raises AttributeError if there is none."""
+    """Return the address of a function of `library` or its dependencies. Raises AttributeError if there is none."""
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
-class _Where(ctypes.Structure):
+class _DlInfo(ctypes.Structure):
     """Dl_info of dladdr()."""
 
     _fields_ = (
@@ -190,8 +193,8 @@ class _Where(ctypes.Structure):
 
 
 def path_of(function: int) -> str:
-    """The file that the function at this address was loaded from."""
-    where = _Where()
+    """Return the file that contains the function at this address."""
+    where = _DlInfo()
     ctypes.CDLL(None).dladdr(ctypes.c_void_p(function), ctypes.byref(where))
     return os.fsdecode(where.file or b"")
 
@@ -240,16 +243,16 @@ _AUTO = 2  # MKL_CBWR_AUTO
 def _mkl(library: ctypes.CDLL, origin: str) -> Library:
     path = path_of(address(library, "cblas_sgemm"))
     for layer in ("libmkl_core", "libmkl_sequential"):
-        # MKL ends the process where it misses one of these.
+        # MKL ends the process if one of these is missing.
         if not any(Path(path).parent.glob(f"{layer}.so*")):
             raise ProviderError(f"{layer} is not beside {path}")
     layer = library.MKL_Set_Threading_Layer(_SEQUENTIAL)
     wide = library.MKL_Set_Interface_Layer(0) & 1 == 1
-    alone = "MKL_Set_Num_Threads_Local(1) around each call"
+    confinement = "MKL_Set_Num_Threads_Local(1) around each call"
     if layer == _SEQUENTIAL:
-        alone = "sequential threading layer, " + alone
+        confinement = "sequential threading layer, " + confinement
     if not os.environ.get("MKL_CBWR") and library.MKL_CBWR_Set(_AUTO) == 0:
-        alone += "; MKL_CBWR=AUTO: results do not depend on alignment"
+        confinement += "; MKL_CBWR=AUTO: results do not depend on alignment"
     text = ctypes.create_string_buffer(256)
     library.MKL_Get_Version_String(text, len(text))
     version = " ".join(text.value.decode(errors="replace").split())
@@ -258,7 +261,7 @@ def _mkl(library: ctypes.CDLL, origin: str) -> Library:
         Provider("mkl", version, tuple(gemms), INT64 if wide else INT32),
         path,
         origin,
-        alone,
+        confinement,
         _kernels(
             "cblas64" if wide else "cblas", gemms, {"swap_threads": address(library, "MKL_Set_Num_Threads_Local")}
         ),
@@ -285,19 +288,22 @@ def _onednn(library: ctypes.CDLL, origin: str) -> Library:
     describe = library.dnnl_version
     describe.restype = ctypes.POINTER(_DnnlVersion)
     about = describe().contents
-    guards, alone = {}, "built without threads"
+    guards, confinement = {}, "built without threads"
     if about.cpu_runtime == _DNNL_OPENMP:
-        guards, alone = _openmp(library), "omp_set_num_threads(1) around each call"
+        guards, confinement = _openmp(library), "omp_set_num_threads(1) around each call"
     elif about.cpu_runtime in (_DNNL_TBB, _DNNL_SYCL):
         bridge = backends.tbb_bridge()
         _kept.append(bridge)
-        guards, alone = {"alone": address(bridge, "treadle_tbb_alone")}, "each call in an arena of one thread of oneTBB"
+        guards, confinement = (
+            {"alone": address(bridge, "treadle_tbb_alone")},
+            "each call in an arena of one thread of oneTBB",
+        )
     gemms = {f32: address(library, "dnnl_sgemm")}
     return Library(
         Provider("onednn", f"oneDNN {about.major}.{about.minor}.{about.patch}", tuple(gemms), INT64),
         path_of(gemms[f32]),
         origin,
-        alone,
+        confinement,
         _kernels("dnnl", gemms, guards),
     )
 

@@ -1,9 +1,9 @@
 """NumPy's threads in Python tasks: none but the task's own, as a task holds one slot of its team.
 
-NumPy multiplies matrices with OpenBLAS or MKL, which start a thread for each CPU. While a Python task of treadle computes,
-NumPy's BLAS uses the calling thread only; the last task restores the previous setting. MKL has a setting for each thread.
-OpenBLAS has one for the process, so it also affects NumPy beside runs. Other packages' copies of these libraries keep
-their settings.
+NumPy multiplies matrices with OpenBLAS or MKL, which start a thread for each CPU. While a Python task of treadle
+computes, NumPy's BLAS uses the calling thread only; the last task restores the previous setting. MKL has a setting for
+each thread. OpenBLAS has one for the process, so it also affects NumPy beside runs. Other packages' copies of these
+libraries keep their settings.
 """
 
 from __future__ import annotations

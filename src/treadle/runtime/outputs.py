@@ -4,8 +4,8 @@ The first write to a page of new memory costs about ten times as much as a later
 page and clear it. Allocators return freed memory to the system, so each run would pay that again. To allocate a small
 array also takes longer than to compute it; a view of a common block costs half.
 
-So outputs of one shape and dtype share blocks. A block's memory belongs to a pool of the native core. All arrays of a run
-in one block refer to one lease, and so do their views; when the last of them is gone, the lease returns the block.
+So outputs of one shape and dtype share blocks. A block's memory belongs to a pool of the native core. All arrays of a
+run in one block refer to one lease, and so do their views; when the last of them is gone, the lease returns the block.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from treadle import _native, knobs
 Array = np.ndarray[Any, Any]
 
 MIN_BYTES = 128 << 10
-"""NumPy allocates the outputs of a plan with fewer bytes: its allocator keeps so little memory for reuse. It returns more
-to the system, even small arrays, if they are freed together."""
+"""NumPy allocates the outputs of a plan with fewer bytes: its allocator keeps so little memory for reuse. It returns
+more to the system, even small arrays, if they are freed together."""
 
 MIN_BLOCK_BYTES = 32 << 10
 """NumPy allocates the outputs of smaller blocks, unless there are MIN_SHARED of them: that takes less time."""

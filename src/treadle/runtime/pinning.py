@@ -1,11 +1,11 @@
 """Which CPUs workers are pinned to: TREADLE_CPUS, KMP_AFFINITY, OMP_PROC_BIND.
 
-Worker i of a team is pinned to the i-th CPU of the list (counted round), so the first CPU is left to the thread that
-calls `run`, which is never pinned: it is not treadle's. Pinning is off unless asked for.
+Worker i of a team is pinned to CPU i of the list, modulo its length. Worker 0 is the caller of `run`, which is never
+pinned as its thread is not treadle's. Pinning is off by default.
 
 Honoured: lists of CPUs; OMP_PROC_BIND false, true, close, spread; KMP_AFFINITY none, disabled, compact, scatter,
-balanced and explicit with a proclist of single CPUs and ranges. What else is legal there, and CPUs that the system
-refuses, is reported by one ThreadSettingWarning and not done.
+balanced and explicit with a proclist of single CPUs and ranges. Other legal values, and CPUs that the system refuses,
+are ignored with one ThreadSettingWarning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _reported: set[tuple[str, str]] = set()
 
 
 def checked_cpus(value: Any, source: str) -> tuple[int, ...]:
-    """CPU numbers in the order of the workers; none unpins. Raises ThreadSettingError naming value and source."""
+    """Return CPU numbers in the order of the workers. Raises ThreadSettingError naming value and source."""
     if isinstance(value, str):
         return _parse_list(value, source)
     if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray):
@@ -40,7 +40,7 @@ def checked_cpus(value: Any, source: str) -> tuple[int, ...]:
 
 
 def usable(cpus: tuple[int, ...], source: str, text: Any) -> tuple[int, ...]:
-    """Those of `cpus` that a thread of this process may be pinned to; the others are reported by one warning."""
+    """Return those of `cpus` that a thread of this process may be pinned to; one warning reports the others."""
     refused = _refused(sorted(set(cpus)))
     if refused:
         faults = "; ".join(f"CPU {cpu}: {fault}" for cpu, fault in refused.items())
@@ -49,7 +49,7 @@ def usable(cpus: tuple[int, ...], source: str, text: Any) -> tuple[int, ...]:
 
 
 def cpus_from_environment(environment: Mapping[str, str], root: Path = Path("/")) -> Setting:
-    """CPUs and their source: the first variable that is set decides. Raises ThreadSettingError."""
+    """Return CPUs and their source: the first variable that is set decides. Raises ThreadSettingError."""
     for variable, parse in _PARSERS.items():
         text = environment.get(variable, "").strip()
         if text:
@@ -77,7 +77,7 @@ def report(source: str, value: str, fault: str) -> None:
 
 
 def _refused(cpus: list[int]) -> dict[int, str]:
-    """The CPUs that a thread cannot be pinned to, and why: tried on a thread that ends afterwards."""
+    """Return the CPUs that a thread cannot be pinned to, and the reasons. A short-lived thread tries them."""
     faults: dict[int, str] = {}
 
     def attempt() -> None:
@@ -162,7 +162,7 @@ _PARSERS = {"TREADLE_CPUS": _explicit, "KMP_AFFINITY": _kmp_affinity, "OMP_PROC_
 
 
 def ordered_cpus(root: Path = Path("/"), *, scattered: bool) -> tuple[int, ...]:
-    """The CPUs the process may use: neighbours first, or (`scattered`) a package, then a core at a time."""
+    """Return the CPUs that the process may use: neighbours first, or (`scattered`) spread over packages, then cores."""
     try:
         allowed = sorted(os.sched_getaffinity(0))
     except (AttributeError, OSError):

@@ -19,8 +19,8 @@ _lock = forking.lock()
 class Pool:
     """A team of threads beside the one of the process, for sessions (`Session(model, pool=)`) or runs (`run(pool=)`).
 
-    Its threads start when a run first profits from them, are named treadle-<name>-<i>, and end when nothing refers to the
-    pool any more. All calls of Pool with one name return the same pool while it lives.
+    Its threads start when a run first profits from them, are named treadle-<name>-<i>, and end when nothing refers to
+    the pool any more. All calls of Pool with one name return the same pool while it lives.
 
     Args:
         name: Printable text. None: a pool that no other call returns.
@@ -37,7 +37,8 @@ class Pool:
 
     _threads: Threads
 
-    def __new__(cls, name: str | None = None, *, intra_op: int | None = None, inter_op: int | None = None) -> Pool:  # noqa: PYI034 - found pools are of this class
+    def __new__(cls, name: str | None = None, *, intra_op: int | None = None, inter_op: int | None = None) -> Pool:  # noqa: PYI034 - a pool found by name is of this class
+        """Return the pool of that name; make it if there is none."""
         asked = {"intra_op": intra_op, "inter_op": inter_op}
         for setting, value in asked.items():
             if value is not None:
@@ -113,7 +114,7 @@ def _must_agree(pool: Pool, asked: dict[str, int | None]) -> None:
 
 
 def threads_of(pool: Pool | None, source: str) -> Threads:
-    """Return the settings and team of `pool`, those of the process for None. Raises ThreadSettingError for another value."""
+    """Return the settings and team of `pool`, the process's for None. Raises ThreadSettingError for another value."""
     if pool is None:
         return process
     if not isinstance(pool, Pool):

@@ -1,12 +1,12 @@
-"""Who multiplies matrices: treadle's own kernels, OpenBLAS, MKL or oneDNN.
+"""Providers of matrix products: treadle's own kernels, OpenBLAS, MKL or oneDNN.
 
     treadle.threads.set_matmul_provider("mkl")          for sessions made from now on
     treadle.Session(model, matmul_provider="openblas")  for this one
     TREADLE_MATMUL_PROVIDER=onednn
 
-Session > set_matmul_provider() > TREADLE_MATMUL_PROVIDER > "treadle". A session takes its provider when it is made and keeps
-it for all its plans. Libraries are called for one chunk at a time, in the thread that drew it, and use no thread of
-their own: the team still rules.
+Precedence: Session > set_matmul_provider() > TREADLE_MATMUL_PROVIDER > "treadle". A session takes its provider when it
+is made, for all its plans. A library is called for one chunk at a time, by the worker that drew the chunk, and uses no
+thread of its own, so the team's limits hold.
 """
 
 from __future__ import annotations
@@ -37,11 +37,17 @@ _DEFAULT = Choice(TREADLE, "default")
 
 
 def set_matmul_provider(name: str | None) -> None:
-    """Choose who multiplies f32 and f64 matrices in sessions made from now on: "treadle", "openblas", "mkl" or "onednn";
-    None: as the environment has it.
+    """Choose what multiplies f32 and f64 matrices in sessions made from now on; existing sessions keep theirs.
 
-    Any time, from any thread; sessions that exist keep theirs. Raises ProviderError, and then changes nothing, for
-    another name and for a library that is not installed, saying how to install it.
+    Args:
+        name: "treadle", "openblas", "mkl" or "onednn". None: the environment's choice.
+
+    Raises:
+        ProviderError: The name is another one, or the library is not installed (the message says how to install it).
+            Nothing is changed then.
+
+    Example:
+        >>> treadle.threads.set_matmul_provider("mkl")
     """
     global _chosen  # noqa: PLW0603 - the choice is the process's
     choice = None
@@ -53,23 +59,23 @@ def set_matmul_provider(name: str | None) -> None:
 
 
 def current() -> Choice:
-    """What a session made now would use. Raises KnobError for an impossible variable."""
+    """Return the provider of a session made now. Raises KnobError for a variable that cannot be used."""
     if _chosen is not None:
         return _chosen
     return Choice(knobs.get(VARIABLE), VARIABLE) if os.environ.get(VARIABLE) else _DEFAULT
 
 
 def checked(name: Any, source: str) -> str:
-    """`name`, if it is a provider's. Raises ProviderError naming the source."""
+    """Return `name`. Raises ProviderError, which names the source, if no provider has it."""
     if name not in NAMES:
         raise ProviderError(f"matmul provider from {source}: wanted one of {', '.join(NAMES)}, got {name!r}")
     return str(name)
 
 
 def provider_for(name: str | None) -> Provider | None:
-    """What Session(matmul_provider=name) uses, loaded; None stands for treadle's kernels.
+    """Return the provider of Session(matmul_provider=name), loaded; None stands for treadle's kernels.
 
-    Raises ProviderError for an unknown name or a missing library, KnobError for an impossible variable.
+    Raises ProviderError for an unknown name or a missing library, KnobError for a variable that cannot be used.
     """
     if name is None:
         return provider_of(current())
@@ -78,23 +84,23 @@ def provider_for(name: str | None) -> Provider | None:
 
 
 def provider_of(choice: Choice) -> Provider | None:
-    """The provider that `choice` names, loaded; None for treadle's kernels. Raises ProviderError if it is missing."""
+    """Return the provider of `choice`, loaded; None for treadle's kernels. Raises ProviderError if it is missing."""
     return None if choice.name == TREADLE else libraries.load(choice.name).provider
 
 
 def report() -> dict[str, Any]:
-    """value, source, version, path and why of the provider in use, and which libraries have been loaded."""
+    """Return value, source, version, path and why of the provider in use, and the libraries loaded."""
     choice = current()
-    facts: dict[str, Any] = {"value": choice.name, "source": choice.source}
+    entries: dict[str, Any] = {"value": choice.name, "source": choice.source}
     if choice.name == TREADLE:
         from treadle import __version__
 
-        facts |= {"version": __version__, "path": None, "why": "kernels generated for the shapes of each model"}
+        entries |= {"version": __version__, "path": None, "why": "kernels generated for the shapes of each model"}
     else:
         library = libraries.load(choice.name)
-        facts |= {
+        entries |= {
             "version": library.provider.version,
             "path": library.path,
-            "why": f"{library.origin}; one thread: {library.alone}",
+            "why": f"{library.origin}; one thread: {library.confinement}",
         }
-    return {**facts, "loaded": libraries.loaded()}
+    return {**entries, "loaded": libraries.loaded()}

@@ -23,8 +23,8 @@ R = TypeVar("R")
 def call_for_node(where: str, waits: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return the result of `function` for the node `where`. NumPy's BLAS uses one thread, unless the function `waits`.
 
-    Raises RunError with `where` in its message and the cause chained; KernelError for bad data, WorkerError for a fault of a
-    worker process, MemoryLimitError if there is no memory. RunTimeoutError and RunCancelledError pass through.
+    Raises RunError with `where` in its message and the cause chained; KernelError for bad data, WorkerError for a fault
+    of a worker process, MemoryLimitError if there is no memory. RunTimeoutError and RunCancelledError pass through.
     """
     try:
         if waits:

@@ -1,4 +1,4 @@
-"""What `treadle.threads.info()` tells: settings with their sources, the machine, the build, and what every pool is doing."""
+"""The report of `treadle.threads.info()`: settings with their sources, the machine, the build, and all pools."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 SETTINGS = ("intra_op", "inter_op", "spin_us", "cpus")
 VARIABLES = (
-    "TREADLE_INTRA_OP_THREADS", "TREADLE_INTER_OP_THREADS", "TREADLE_SPIN_US", "TREADLE_CPUS", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
-    "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "KMP_AFFINITY", "OMP_PROC_BIND", "TREADLE_PARALLEL_BACKEND",
+    "TREADLE_INTRA_OP_THREADS", "TREADLE_INTER_OP_THREADS", "TREADLE_SPIN_US", "TREADLE_CPUS", "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS", "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "KMP_AFFINITY", "OMP_PROC_BIND", "TREADLE_PARALLEL_BACKEND",
     "TREADLE_MATMUL_PROVIDER",
 )  # fmt: skip
-"""The environment variables that are read."""
+"""The environment variables that treadle reads for threads."""
 
 
 def report(threads: Threads) -> dict[str, Any]:
-    """Plain data about the settings of `threads` and all pools.
+    """Return plain data about the settings of `threads` and all pools.
 
-    intra_op, inter_op, spin_us, cpus, backend: each a dict of value and source. matmul_provider: also version, path,
-    why, and the libraries loaded. topology: online, allowed, quota, quota_source, available, reason. cpu: model,
-    features, and isa, the instruction sets of the kernels loaded at the moment (None if there are none). environment:
-    the variables set that are read. build: version, compiler, python, backend and the library that it is. pools: for
-    each its name, limits and their sources, threads alive, slots in use, runs in progress and waiting, and why a
-    worker could not be pinned or started (None if all could). threads: workers of this team. Raises ThreadSettingError if
-    an environment variable cannot be used.
+    intra_op, inter_op, spin_us, cpus, backend: dicts of value and source. matmul_provider: also version, path, why, and
+    the libraries loaded. topology: online, allowed, quota, quota_source, available, reason. cpu: model, features, and
+    isa, the instruction sets of the kernels loaded (None if there are none). environment: the variables set that
+    treadle reads. build: version, compiler, python, backend and its library. pools: for each its name, limits and their
+    sources, threads alive, slots in use, runs in progress and waiting, and why a worker could not be pinned or started
+    (None if all could). threads: the number of this team's threads. Raises ThreadSettingError if an environment
+    variable cannot be used.
     """
     topology = threads.topology()
     facts: dict[str, Any] = {name: _setting(threads, name) for name in SETTINGS}
@@ -58,7 +58,7 @@ def report(threads: Threads) -> dict[str, Any]:
 
 
 def pool(threads: Threads) -> dict[str, Any]:
-    """One pool: name, limits and what its team is doing."""
+    """Return the name, the limits and the status of a pool."""
     settings, status = threads.get(), threads.status()
     return {
         "name": threads.name,
@@ -77,7 +77,7 @@ def pool(threads: Threads) -> dict[str, Any]:
 
 
 def build() -> dict[str, str | None]:
-    """Versions, the compiler of the native core, and what runs the loops inside ops (chosen, if nothing has run yet)."""
+    """Return versions, the compiler of the native core, and the backend."""
     from treadle import __version__
 
     backend = backends.current()
@@ -91,7 +91,7 @@ def build() -> dict[str, str | None]:
 
 
 def cpu() -> dict[str, Any]:
-    """Name of the processor, those of its features that matter to generated code, and the instruction sets in use."""
+    """Return the name of the processor, its features that matter to generated code, and the instruction sets in use."""
     model, flags = platform.processor() or platform.machine(), frozenset[str]()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
@@ -116,7 +116,7 @@ def _setting(threads: Threads, name: str) -> dict[str, Any]:
     setting = threads.setting(name)
     value = list(setting.value) if name == "cpus" else setting.value
     if value == math.inf:
-        value = "infinite"  # which JSON has no number for
+        value = "infinite"  # JSON has no infinite number
     return {"value": value, "source": setting.source}
 
 

@@ -22,8 +22,8 @@ class RunOptions(TypedDict, total=False):
         timeout: Seconds until the run is ended, counted from the call: compiling and waiting for a turn are included.
             None (the default): no end.
         cancel: A token whose `cancel()` ends the run. None (the default): none.
-        priority: A 32-bit int, 0 by default. Of runs that wait for a team, the one with the highest priority goes first;
-            of equal ones the oldest, but a long run gives way to shorter ones at its next op.
+        priority: A 32-bit int, 0 by default. Of runs that wait for a team, the one with the highest priority goes
+            first; of equal ones the oldest, but a long run gives way to shorter ones at its next op.
     """
 
     intra_op: int | None

@@ -98,7 +98,7 @@ class Interface:
         return CachedSignature(self.inputs, arrays, objects=self.objects)
 
     def signature(self, arrays: Sequence[Array]) -> CallSignature:
-        """Return the shapes of `arrays`, and the dtypes of those whose dtype is not declared: a plan depends on them."""
+        """Return the shapes of `arrays` and the dtypes that are not declared: a plan depends on them."""
         return tuple(
             array.shape if tensor.dtype is not None else (array.dtype, array.shape)
             for tensor, array in zip(self.inputs, arrays, strict=True)
@@ -187,8 +187,8 @@ def names(tensors: Sequence[Tensor]) -> str:
 def fit(given: Any, tensor: Tensor) -> Array:
     """Return `given` as a C-contiguous array. Raises InputError if it does not fit `tensor`.
 
-    An array must have the declared dtype: nothing is converted silently. Python numbers and lists have no dtype of their
-    own; they take the declared one if it is of their kind and has their range.
+    An array must have the declared dtype: nothing is converted silently. Python numbers and lists have no dtype of
+    their own; they take the declared one if it is of their kind and has their range.
     """
     where = f"input {tensor.name!r}"
     if tensor.dtype is None:
@@ -202,7 +202,8 @@ def fit(given: Any, tensor: Tensor) -> Array:
             if wanted is dtypes.string:
                 raise InputError(f"{where}: wanted strings, got {array.dtype}; convert it with .astype(str)")
             raise InputError(
-                f"{where}: wanted dtype {tensor.dtype}, got {array.dtype}; convert it with .astype({str(tensor.dtype)!r})"
+                f"{where}: wanted dtype {tensor.dtype}, got {array.dtype}; "
+                f"convert it with .astype({str(tensor.dtype)!r})"
             )
     else:
         array = from_python(given, wanted, where)
@@ -232,7 +233,7 @@ def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
-    """Return `array` in `dtype` and C-contiguous, a copy if need be. Raises MemoryLimitError if the copy finds no memory."""
+    """Return `array` in `dtype` and C-contiguous, a copy if need be. Raises MemoryLimitError if it finds no memory."""
     try:
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
     except MemoryError as error:
@@ -284,7 +285,7 @@ def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
 
 
 def bind_symbols(tensor: Tensor, shape: StaticShape, symbols: dict[str, tuple[int, str]]) -> None:
-    """Enter the sizes of `tensor`'s open dimensions in `symbols`. Raises InputError if an earlier input has another size."""
+    """Enter the sizes of `tensor`'s open dimensions in `symbols`. Raises InputError if an earlier input differs."""
     for axis, (dim, size) in enumerate(zip(tensor.shape or (), shape, strict=False)):
         if isinstance(dim, str):
             first, owner = symbols.setdefault(dim, (size, tensor.name))

@@ -1,7 +1,7 @@
 """How long idle workers spin before they park: TREADLE_SPIN_US, KMP_BLOCKTIME, OMP_WAIT_POLICY.
 
-A spinning worker takes up new work within a microsecond, a parked one in some 25, and uses no CPU. Never do more threads
-spin or work than a team has places, whatever is set here.
+A spinning worker starts new work within a microsecond. A parked one takes about 25, and uses no CPU meanwhile. Never do
+more threads spin or work than the team has slots.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 def checked_spin(value: Any, source: str) -> float:
-    """`value` as microseconds. Raises ThreadSettingError naming value and source."""
+    """Return `value` as microseconds. Raises ThreadSettingError naming value and source if it is not valid."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -31,7 +31,7 @@ def checked_spin(value: Any, source: str) -> float:
 
 
 def spin_from_environment(environment: Mapping[str, str]) -> Setting:
-    """Microseconds and their source: the first variable that is set decides. Raises ThreadSettingError."""
+    """Return microseconds and their source: the first variable that is set decides. Raises ThreadSettingError."""
     for variable, parse in _PARSERS.items():
         text = environment.get(variable, "").strip()
         if text:
@@ -59,7 +59,7 @@ def _block_time(text: str, source: str) -> float:
 
 
 def _wait_policy(text: str, source: str) -> float:
-    """OMP_WAIT_POLICY, as LLVM's OpenMP takes it: active spins without end, passive not at all."""
+    """OMP_WAIT_POLICY as in LLVM's OpenMP: active workers never park, passive ones do not spin."""
     policies = {"active": math.inf, "passive": 0.0}
     if text.lower() not in policies:
         raise impossible("spin_us", text, source, "'active' or 'passive'")

@@ -14,8 +14,8 @@ Array = np.ndarray[Any, Any]
 def decode_strings(array: Array, where: str) -> Array:
     """Return an array of str for an array of str and bytes; bytes are decoded from UTF-8, in which models store text.
 
-    An array of str alone is returned itself; 10^6 elements take about 30 ms. Raises InputError naming an element that is
-    neither, or is not UTF-8.
+    An array of str alone is returned itself; 10^6 elements take about 30 ms. Raises InputError naming an element that
+    is neither, or is not UTF-8.
     """
     items = array.ravel().tolist()
     if all(issubclass(kind, str) for kind in set(map(type, items))):
@@ -38,6 +38,6 @@ def _text(item: object, where: str, number: int, array: Array) -> str:
         return item.decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{where}: wanted strings (str, or bytes in UTF-8), got bytes at {place} that are not UTF-8 ({error.reason} at "
-            f"byte {error.start}); decode them with the encoding they have"
+            f"{where}: wanted strings (str, or bytes in UTF-8), got bytes at {place} that are not UTF-8 "
+            f"({error.reason} at byte {error.start}); decode them with the encoding they have"
         ) from None

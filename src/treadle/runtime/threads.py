@@ -1,13 +1,13 @@
-"""How many threads, how the idle wait and where workers run: the settings, where each came from, and their team.
+"""Thread settings: how many threads run, how idle workers wait, and where workers run.
 
-    treadle.threads.set(intra_op=4, inter_op=2)     any time, from any thread; effective at the next op boundary
+    treadle.threads.set(intra_op=4, inter_op=2)     any time, from any thread; in force at the next op
     treadle.threads.get()                           ThreadSettings(intra_op=4, inter_op=2)
     with treadle.threads.limit(intra_op=1): ...     for the whole process, while the block runs
 
 Precedence: run > session > set() and limit() > TREADLE_INTRA_OP_THREADS / TREADLE_INTER_OP_THREADS > MKL_NUM_THREADS >
 OMP_NUM_THREADS (the last two for intra_op only) > automatic. 0 means automatic: the CPUs that are really available.
 Idle spin: set(spin_us=) > TREADLE_SPIN_US > KMP_BLOCKTIME > OMP_WAIT_POLICY. Pinning: set(cpus=) > TREADLE_CPUS >
-KMP_AFFINITY > OMP_PROC_BIND. Nothing is clamped, and nothing ignored in silence.
+KMP_AFFINITY > OMP_PROC_BIND. No value is clamped, and none is ignored silently.
 """
 
 from __future__ import annotations
@@ -38,7 +38,14 @@ Settings = dict[str, Setting]
 
 @dataclass(frozen=True, slots=True)
 class ThreadSettings:
-    """The limits in effect, both at least 1, and what decided each."""
+    """The limits in force and what decided each.
+
+    Attributes:
+        intra_op: How many workers may share one op, at least 1.
+        inter_op: How many independent ops may be in progress at once, at least 1.
+        intra_source: The call, variable or default that decided intra_op.
+        inter_source: The same for inter_op.
+    """
 
     intra_op: int
     inter_op: int
@@ -47,27 +54,27 @@ class ThreadSettings:
 
 
 class Threads:
-    """Thread settings of one team. The module's functions are those of the process's one instance.
+    """The thread settings of one team. The module's functions are methods of the process's instance.
 
-    `environment` and `look` stand in for os.environ and the system in tests.
+    Tests replace the `environment` and the function that reads the system's `topology`.
     """
 
     instances: ClassVar[weakref.WeakSet[Threads]] = weakref.WeakSet()
 
     def __init__(
-        self, name: str, environment: Mapping[str, str] = os.environ, look: Callable[[], Topology] = read_topology
+        self, name: str, environment: Mapping[str, str] = os.environ, topology: Callable[[], Topology] = read_topology
     ) -> None:
         self.name = name
         self._environment = environment
-        self._look = look
+        self._read_topology = topology
         self._lock = forking.lock()
         self._topology: Topology | None = None
         self._settings: Settings = {}
-        self._scopes: list[Scope] = []  # of limit(), the innermost last
+        self._scopes: list[Scope] = []  # entered limit() blocks, the innermost last
         self._team: _native.Team | None = None
-        self._inherited: _native.Team | None = None  # of the process that forked, until this one needs it
+        self._inherited: _native.Team | None = None  # the parent process's, from fork() until this process needs a team
         self._background: Background | None = None
-        self._extra_slots = 0  # places of threads that wait for runs in the background
+        self._extra_slots = 0  # for threads that wait for background runs and lend their slots
         self._listeners: list[Callable[[], None]] = []
         Threads.instances.add(self)
 
@@ -79,14 +86,26 @@ class Threads:
         spin_us: float | None = None,
         cpus: Any = None,
     ) -> None:
-        """Set what is named; None leaves a setting as it is.
+        """Change settings of the process, at any time, from any thread. Runs in progress follow at their next op.
 
-        `intra_op`, `inter_op`: limits, 0 for automatic (the system is looked at anew), effective at the next op
-        boundary, also of runs in progress.
-        `spin_us`: how long idle workers spin before they park, in microseconds (math.inf: for ever). `cpus`: where
-        workers are pinned, as "0-3,5" or a list of ints; empty unpins. Inside a limit() block this goes before the
-        block's own values and stays after it. Raises ThreadSettingError, and then changes nothing, for what is
-        impossible; CPUs that the system refuses are reported by one ThreadSettingWarning.
+        Inside a limit() block the new value replaces the block's own, and stays after it.
+
+        Args:
+            intra_op: How many workers may share one op. 0: automatic, from the CPUs now available. None: unchanged.
+            inter_op: How many independent ops may be in progress at once. 0: automatic. None: unchanged.
+            spin_us: How long idle workers spin before they park, in microseconds; math.inf: they never park. None:
+                unchanged.
+            cpus: The CPUs that workers are pinned to, as "0-3,5" or a list of ints; empty: unpinned. None: unchanged.
+
+        Raises:
+            ThreadSettingError: A value cannot be. Nothing is changed then.
+
+        Warns:
+            ThreadSettingWarning: The system refuses some of the CPUs.
+
+        Example:
+            >>> treadle.threads.set(intra_op=4, inter_op=2)
+            >>> treadle.threads.set(cpus="0-3", spin_us=0)
         """
         made = self._checked({"intra_op": intra_op, "inter_op": inter_op, "spin_us": spin_us, "cpus": cpus}, "set")
         with self._lock:
@@ -100,20 +119,31 @@ class Threads:
             self._apply()
 
     def begin(self, asked: dict[str, int | None], function: str) -> None:
-        """The settings that `function` was called with to make this, before anything else has set one."""
+        """Enter the settings that `function` was called with to make this object."""
         self._settings.update(self._checked(asked, function))
 
     def limit(self, *, intra_op: int | None = None, inter_op: int | None = None) -> Limit:
-        """Other limits while a `with` block runs, for every thread of the process: they are the team's.
+        """Set other limits while a `with` block runs, for all threads of the process: limits belong to the team.
 
-        Blocks nest, the innermost counting; each takes back its own limits alone when it ends, so blocks of several
-        threads may overlap. Yields the settings in effect. What is returned serves any number of blocks, of any
-        threads, and is a decorator. Raises ThreadSettingError as set() does, before the block runs.
+        Blocks nest; the innermost one counts. A block that ends takes back its own limits only, so blocks of several
+        threads may overlap. `with` yields the ThreadSettings in force.
+
+        Args:
+            intra_op: How many workers may share one op. 0: automatic. None: unchanged.
+            inter_op: How many independent ops may be in progress at once. 0: automatic. None: unchanged.
+
+        Returns:
+            A context manager, also a decorator, for any number of blocks in any threads. Entering it raises
+            ThreadSettingError for a number that cannot be.
+
+        Example:
+            >>> with treadle.threads.limit(intra_op=1):
+            ...     session.run({"x": x})
         """
         return Limit(self, {"intra_op": intra_op, "inter_op": inter_op})
 
     def begin_scope(self, owner: Limit, asked: dict[str, int | None]) -> ThreadSettings:
-        """A block of `owner` begins: what is asked for goes before other settings. Returns those in effect."""
+        """Begin a block of `owner` that sets the limits in `asked`. Returns the settings in force."""
         settings = self._checked(asked, "limit")
         with self._lock:
             self._limits()
@@ -122,7 +152,7 @@ class Threads:
             return self.get()
 
     def end_scope(self, owner: Limit) -> None:
-        """The innermost block of `owner` that this thread has begun ends; another thread's if it has begun none."""
+        """End the innermost block of `owner` that this thread has begun, or another thread's if it has begun none."""
         with self._lock:
             begun = [scope for scope in reversed(self._scopes) if scope.owner is owner]
             if not begun:
@@ -131,12 +161,20 @@ class Threads:
             self._apply()
 
     def get(self) -> ThreadSettings:
-        """The limits in effect. Raises ThreadSettingError if an environment variable cannot be used."""
+        """Return the limits in force and what decided each.
+
+        Raises:
+            ThreadSettingError: An environment variable that decides a limit cannot be used.
+
+        Example:
+            >>> treadle.threads.get()
+            ThreadSettings(intra_op=4, inter_op=2, intra_source='set(intra_op=4)', inter_source='set(inter_op=2)')
+        """
         intra, inter = self._limits()
         return ThreadSettings(intra.value, inter.value, intra.source, inter.source)
 
     def setting(self, name: str) -> Setting:
-        """The value in effect of intra_op, inter_op, spin_us or cpus, and its source. Raises as get() does."""
+        """Return the value in force of intra_op, inter_op, spin_us or cpus, and its source. Raises as get() does."""
         with self._lock:
             for scope in reversed(self._scopes):
                 if name in scope.settings:
@@ -144,7 +182,7 @@ class Threads:
             return self._base(name)
 
     def team(self) -> _native.Team:
-        """The team, made when first asked for. Raises as get() does."""
+        """Return the team; the first call makes it. Raises as get() does."""
         team = self._team
         if team is not None:
             return team
@@ -157,7 +195,7 @@ class Threads:
             return self._team
 
     def background(self) -> Background:
-        """The threads that serve run_async()."""
+        """Return the queue of run_async() and its threads."""
         with self._lock:
             if self._background is None:
                 from treadle.runtime.futures import Background
@@ -167,7 +205,7 @@ class Threads:
 
     @contextmanager
     def _extra_slot(self) -> Iterator[None]:
-        """Room for one thread more, while one that has a place only waits."""
+        """Add a slot to the team, while a thread that holds one waits."""
         with self._lock:
             self._extra_slots += 1
             self._apply()
@@ -183,7 +221,7 @@ class Threads:
         self._listeners.append(listener)
 
     def status(self) -> _native.TeamStatus:
-        """What the team is doing (see _native.TeamStatus); all zero before its first run."""
+        """Return the status of the team (see _native.TeamStatus), all zero before its first run."""
         team = self._team
         if team is None:
             return {
@@ -200,34 +238,45 @@ class Threads:
         return team.status()
 
     def validated(self, setting: str, value: Any, source: str) -> int:
-        """What a level below the process passes on: 0 to inherit (for None), else a limit of at least 1.
+        """Return the limit of a session or run: 0, which inherits, for None; else at least 1.
 
-        `value` 0 is automatic: the available CPUs. Raises ThreadSettingError naming setting, value and source.
+        A `value` of 0 is automatic: the available CPUs. Raises ThreadSettingError naming setting, value and source.
         """
         if value is None:
             return 0
         return checked(setting, value, source) or self.topology().available
 
     def topology(self) -> Topology:
-        """What the system offers, as found when an automatic number was last asked for by set() or limit(), or first."""
+        """Return the CPUs available at the last set() or limit() to automatic, or at first use."""
         topology = self._topology
         if topology is None:
-            topology = self._topology = self._look()
+            topology = self._topology = self._read_topology()
         return topology
 
     def info(self) -> dict[str, Any]:
-        """Everything about threads as plain data: see runtime.report."""
+        """Return all settings with their sources, the machine, the build and all pools, as plain data.
+
+        Returns:
+            A dict with these keys. `intra_op`, `inter_op`, `spin_us` (microseconds), `cpus`, `backend`: dicts of
+            `value` and `source`. `matmul_provider`: also `version`, `path`, `why` and `loaded`. `topology`: `online`,
+            `allowed`, `quota` (CPUs), `quota_source`, `available`, `reason`. `cpu`: `model`, `features`, `isa`.
+            `environment`: the variables set that treadle reads. `build`: versions, compiler, backend. `pools`: a dict
+            for each pool. `threads`: the number of this team's threads.
+
+        Raises:
+            ThreadSettingError: An environment variable cannot be used.
+        """
         from treadle.runtime.report import report
 
         return report(self)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment that the settings are read from."""
+        """The environment variables that settings are read from."""
         return self._environment
 
     def _checked(self, asked: dict[str, Any], function: str) -> Settings:
-        """The settings that are not None, validated, with their sources."""
+        """Return the settings that are not None, with their sources. Raises ThreadSettingError."""
         made: Settings = {}
         for name, value in asked.items():
             if value is None:
@@ -247,7 +296,7 @@ class Threads:
         return self.setting("intra_op"), self.setting("inter_op")
 
     def _base(self, name: str) -> Setting:
-        """The setting outside all limit() blocks; the environment is read the first time. Needs the lock."""
+        """Return the setting outside all limit() blocks; the first call reads the environment. Needs the lock."""
         if name not in self._settings:
             self._settings[name] = self._from_environment(name)
         return self._settings[name]
@@ -260,7 +309,7 @@ class Threads:
         return from_environment(name, self._environment, self.topology())
 
     def _apply(self) -> None:
-        """Tell the team, and who follows. Needs the lock."""
+        """Put the settings in force in the team, and call the listeners. Needs the lock."""
         if self._team is not None:
             intra, inter = self._limits()
             self._team.set_limits(*(min(MOST, limit.value + self._extra_slots) for limit in (intra, inter)))
@@ -270,7 +319,7 @@ class Threads:
             listener()
 
     def forked(self) -> None:
-        """For the child after fork(), where other threads do not exist."""
+        """Drop, in the child after fork(), what belongs to threads of the parent."""
         self._inherited, self._team = self._team or self._inherited, None
         if self._background is not None:
             self._background.is_forked = True
@@ -279,7 +328,7 @@ class Threads:
 
 
 class Limit(ContextDecorator):
-    """What limit() returns: a `with` block, or, as a decorator, the calls of a function."""
+    """Limits of `with` blocks, or, as a decorator, of the calls of a function."""
 
     def __init__(self, threads: Threads, asked: dict[str, int | None]) -> None:
         self._threads = threads
@@ -294,7 +343,7 @@ class Limit(ContextDecorator):
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """What a block of a Limit has set, and the thread that began it."""
+    """The settings of an entered block of a Limit, and the thread that entered it."""
 
     owner: Limit
     thread: int

@@ -1,7 +1,7 @@
-"""The CPUs that this process may really use.
+"""The CPUs that are available to this process.
 
-Exists because the count of CPUs in the machine is the wrong default in a container: a worker that the quota of a
-control group throttles makes every join wait for it.
+The number of CPUs in the machine is a wrong default in a container: if a control group's quota throttles one worker,
+all others wait for it at the end of each op.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path, PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What bounds the threads worth running.
+    """The bounds on useful threads.
 
-    `online` CPUs of the machine; `allowed`: those of them in the affinity mask of the process and the CPU sets of its
-    control groups; `quota`: CPUs' worth of time its control groups grant, None for no bound; `quota_source`: the file
-    that says so; `allowed_source`: what decided `allowed`.
+    `online`: CPUs of the machine. `allowed`: those in the affinity mask of the process and the CPU sets of its control
+    groups; `allowed_source` is the one that decided. `quota`: CPU time per time that its control groups grant, None for
+    no bound; `quota_source` is the file that has it.
     """
 
     online: int
@@ -45,10 +45,10 @@ class Topology:
 
 
 def read_topology(root: Path = Path("/"), affinity: frozenset[int] | None = None) -> Topology:
-    """Look at the system. Never raises: what cannot be read bounds nothing.
+    """Read the topology of the system. Never raises: a file that cannot be read bounds nothing.
 
-    `root` is the folder that holds `proc` and `sys`; `affinity` the CPU numbers the process may run on, None to ask the
-    system.
+    `root` is the folder that holds `proc` and `sys`; `affinity` are the CPUs of the process's affinity mask, None to
+    ask the system.
     """
     online = _online_cpus(root)
     allowed = _affinity(root) if affinity is None else affinity
@@ -62,7 +62,7 @@ def read_topology(root: Path = Path("/"), affinity: frozenset[int] | None = None
 
 
 def _affinity(root: Path) -> frozenset[int]:
-    """The mask of the process; where the call is refused, what /proc says of it; else empty."""
+    """Return the affinity mask of the process; from /proc if the call is refused; else an empty set."""
     try:
         return frozenset(os.sched_getaffinity(0))
     except (AttributeError, OSError):  # not offered by this system, or forbidden by a sandbox
@@ -77,7 +77,7 @@ def _online_cpus(root: Path) -> frozenset[int]:
 
 
 def _cpu_list(text: str) -> frozenset[int]:
-    """The CPUs that `text` names; none if it is not a list."""
+    """Return the CPUs that `text` lists; an empty set if it is no list."""
     try:
         return frozenset(_parse_cpu_list(text))
     except ValueError:
@@ -85,14 +85,14 @@ def _cpu_list(text: str) -> frozenset[int]:
 
 
 def _parse_cpu_list(text: str) -> Iterator[int]:
-    """`0-2,5` → 0, 1, 2, 5."""
+    """Yield 0, 1, 2, 5 for `0-2,5`."""
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
         yield from range(int(first), int(last if dash else first) + 1)
 
 
 def _cpu_sets(root: Path) -> Iterator[tuple[frozenset[int], str]]:
-    """(CPUs, file) of the CPU sets that bound the process. They count where its affinity mask cannot be had."""
+    """Yield the CPU sets that bound the process, and their files. They matter if its affinity mask cannot be read."""
     for folder, is_v2 in _groups(root, "cpuset"):
         name = "cpuset.cpus.effective" if is_v2 else "cpuset.cpus"
         cpus = _cpu_list(_read(folder / name))
@@ -101,7 +101,7 @@ def _cpu_sets(root: Path) -> Iterator[tuple[frozenset[int], str]]:
 
 
 def _quotas(root: Path) -> Iterator[tuple[float, str]]:
-    """(CPUs, file) of every quota on the way from the process's control groups up to their roots."""
+    """Yield every quota from the process's control groups up to their roots, in CPUs, and its file."""
     for folder, is_v2 in _groups(root, "cpu"):
         quota = _v2_quota(folder) if is_v2 else _v1_quota(folder)
         if quota is not None:
@@ -110,7 +110,7 @@ def _quotas(root: Path) -> Iterator[tuple[float, str]]:
 
 
 def _groups(root: Path, wanted: str) -> Iterator[tuple[Path, bool]]:
-    """(folder, is version 2) of every control group of controller `wanted` that holds the process, innermost first."""
+    """Yield (folder, is version 2) of the control groups of controller `wanted` around the process, innermost first."""
     mounts = list(_mounts(root, wanted))
     for line in _read(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
@@ -127,7 +127,7 @@ def _groups(root: Path, wanted: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _mounts(root: Path, wanted: str) -> Iterator[tuple[str, Path, bool]]:
-    """(group at its top, folder, is version 2) of every mounted hierarchy that may have controller `wanted`."""
+    """Yield (group at the top, folder, is version 2) of mounted hierarchies that may have controller `wanted`."""
     for line in _read(root / "proc/self/mountinfo").splitlines():
         front, _, back = line.partition(" - ")
         fields, kind = front.split(), back.split()
@@ -138,7 +138,7 @@ def _mounts(root: Path, wanted: str) -> Iterator[tuple[str, Path, bool]]:
 
 
 def _below(path: str, mounted_group: str) -> tuple[str, ...]:
-    """The steps from the mounted group down to `path`; none if `path` lies outside, as in another namespace."""
+    """Return the parts of `path` below the mounted group; none if it lies outside, as in another namespace."""
     parts = PurePosixPath(path).parts
     top = PurePosixPath(mounted_group).parts
     if ".." in parts or parts[: len(top)] != top:

@@ -1,4 +1,4 @@
-"""Files of limits that suit one model on one kind of machine: `treadle tune --save` writes them, sessions read them."""
+"""Files of limits for one model on one kind of machine: `treadle tune --save` writes them, sessions read them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from treadle.runtime.topology import Topology
 FORMAT = "treadle-settings-1"
 MOST_BYTES = 1 << 20
 _SHOWN = 100
-"""Characters of a part that a message shows."""
-_ADVICE = "write it anew with `treadle tune MODEL --save FILE`"
+"""How many characters of a value a message shows."""
+_ADVICE = "write a new one with `treadle tune MODEL --save FILE`"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What limits depend on: the processor's name, the instruction set of kernels, and how many CPUs are available."""
+    """The machine that limits were chosen on: processor, instruction set of kernels, number of CPUs available."""
 
     name: str
     isa: str
@@ -32,16 +32,16 @@ class Machine:
 
 
 def machine(isa: str, topology: Topology) -> Machine:
-    """This machine, where kernels are made for `isa`."""
+    """Return this machine, with kernels for `isa`."""
     return Machine(cpu()["model"], isa, topology.available)
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """Limits (0: automatic) for the model whose bytes have the SHA-256 `digest`, on `machine`.
+    """Limits (0: automatic) for the model with the SHA-256 `digest`, on `machine`.
 
-    `model` is its name, `why` the reason for the limits, `measured` what they were chosen from, as plain data; these three
-    are for readers.
+    `model` (its name), `why` (the reason for the limits) and `measured` (the measurements, as plain data) are for
+    readers.
     """
 
     intra_op: int
@@ -53,12 +53,12 @@ class Tuned:
     measured: Mapping[str, Any]
 
     def limits(self, source: str, topology: Topology) -> dict[str, Setting]:
-        """Both limits, decided by `source`."""
+        """Return both limits, with `source` as what decided them."""
         asked = {"intra_op": self.intra_op, "inter_op": self.inter_op}
         return {name: chosen(value, source, topology) for name, value in asked.items()}
 
     def must_fit(self, file: str, digest: str | None, machine: Machine) -> None:
-        """Raise SettingsFileError, which names the `file` this was read from, unless it is of this model and machine."""
+        """Raise SettingsFileError, which names `file`, if the limits are of another model or machine."""
         if digest is None:
             raise SettingsFileError(
                 f"settings {file!r} are of the model file {_shown(self.model)}: wanted a model given as a file or its "
@@ -73,13 +73,13 @@ class Tuned:
         for name, wanted in asdict(self.machine).items():
             if came[name] != wanted:
                 raise SettingsFileError(
-                    f"settings {file!r} are of another machine: wanted cpu.{name} {_shown(wanted)}, got {came[name]!r}; "
-                    f"{_ADVICE} on this machine, or leave settings= out"
+                    f"settings {file!r} are of another machine: wanted cpu.{name} {_shown(wanted)}, got "
+                    f"{came[name]!r}; {_ADVICE} on this machine, or leave settings= out"
                 )
 
 
 def write_tuned(path: Path, tuned: Tuned) -> None:
-    """Write the file; one that is there stays whole until the new one is. Raises OSError."""
+    """Write the file in one step: a reader sees the old content or the new one. Raises OSError."""
     content = {
         "format": FORMAT,
         "model": {"name": tuned.model, "sha256": tuned.digest},
@@ -91,7 +91,7 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
     }
     text = json.dumps(content, indent=1) + "\n"
     target = path.resolve()
-    if target.exists() and not target.is_file():  # a pipe or a device: nothing to keep
+    if target.exists() and not target.is_file():  # a pipe or a device has no old content
         target.write_text(text, encoding="utf-8")
         return
     partial = target.with_name(f".{target.name}.{os.getpid()}")
@@ -104,7 +104,7 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
 
 
 def read_tuned(path: str | os.PathLike[str]) -> Tuned:
-    """What the file holds. Raises SettingsFileError that says what is amiss with it."""
+    """Return the content of the file. Raises SettingsFileError that says what is wrong with it."""
     try:
         file = os.fsdecode(path)
     except TypeError:
@@ -147,7 +147,7 @@ def _content(file: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Parts of the content of `file`, by their names with dots."""
+    """Reads the entries of a settings file by their dotted names."""
 
     file: str
     content: Any
@@ -168,12 +168,12 @@ class _Reader:
             raise self.fault(name, f"an int in 0..{MOST} (0 = automatic)", value) from None
 
     def fault(self, name: str, wanted: str, came: Any) -> SettingsFileError:
-        """The error for a part that is missing or cannot be."""
+        """Return the error for an entry that is missing or not valid."""
         shown = "nothing" if came is None else _shown(came)
         return SettingsFileError(f"settings {self.file!r}, {name}: wanted {wanted}, got {shown}; {_ADVICE}")
 
 
 def _shown(part: Any) -> str:
-    """The part as Python writes it, so that no message sends control characters, or more than some of it."""
+    """Return repr(part), shortened: messages contain no control characters and no long text."""
     text = repr(part)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,1 +1,1 @@
-"""What ran where and when: events of the native core, and timelines made of them."""
+"""Events of the native core, and the timelines made of them."""

@@ -1,4 +1,4 @@
-"""Timelines in the Chrome trace-event form, which Perfetto and chrome://tracing open."""
+"""Timelines in the Chrome trace-event format, which Perfetto and chrome://tracing open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def write(events: Sequence[Event], file: TextIO) -> None:
-    """Write `events` as complete ("X") slices in microseconds, one track a worker, times from the first event."""
+    """Write `events` as complete ("X") slices: one track per worker, times in microseconds from the first event."""
     origin = min((event.start for event in events), default=0)
     tracks = {track: number + 1 for number, track in enumerate(sorted({(e.team, e.worker) for e in events}))}
     teams = len({event.team for event in events})

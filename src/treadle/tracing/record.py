@@ -1,4 +1,4 @@
-"""Recording: the events between the start and the end of a trace."""
+"""Recordings of events, and `treadle.trace`, which writes them to a file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,18 @@ from treadle.tracing.registry import PROGRAMS
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One worker's part in one step. Times are in ns on the monotonic clock.
+    """One worker's part in one step.
 
-    `team` and `worker` (the place in that team, 0 .. places - 1) name the track, `thread` is the id the system
-    knows the thread by, `chunks` how many chunks of the op this worker did; `run` tells concurrent runs apart.
+    Attributes:
+        node: The name of the node in the model.
+        op: The op of the step.
+        team: The number of the team; with `worker` it names the track.
+        worker: The number of the worker's slot in the team, from 0.
+        thread: The system's id of the thread.
+        start: When the worker began, in ns of the monotonic clock.
+        end: When it ended, likewise.
+        chunks: How many chunks of the step this worker executed.
+        run: The number of the run, which tells concurrent runs apart.
     """
 
     node: str
@@ -36,22 +44,26 @@ class Event:
 
 @dataclass(slots=True)
 class Recording:
-    """The events of a trace, in order of their start; filled when the trace ends."""
+    """The events of a trace, which are filled in when its block ends.
+
+    Attributes:
+        events: The events in order of their start.
+    """
 
     events: list[Event] = field(default_factory=list)
 
 
 _lock = forking.lock()
 _active: Recording | None = None
-"""What is being recorded in this process."""
+"""The recording in progress in this process."""
 
 
 def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
-    """The native core's records as events in order of start; of two that start together the outer one first."""
+    """Return the native core's records as events in order of start; of two that start together the longer one first."""
     events = []
-    for program, step, team, place, thread, start, end, chunks, run in records:
+    for program, step, team, slot, thread, start, end, chunks, run in records:
         label = PROGRAMS.label(program, step)
-        events.append(Event(label.node, label.op, team, place, thread, start, end, chunks, run))
+        events.append(Event(label.node, label.op, team, slot, thread, start, end, chunks, run))
     return sorted(events, key=lambda event: (event.start, -event.end))
 
 
@@ -59,8 +71,8 @@ def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
 def record() -> Iterator[Recording]:
     """Record every event of every team while the block runs.
 
-    In a child made by fork() inside the block nothing is recorded before it begins a recording of its own.
-    Raises TreadleError if another recording is under way: the buffers of the workers are shared.
+    A child made by fork() inside the block records nothing until it begins a recording of its own. Raises TreadleError
+    if another recording is in progress: they would share the workers' buffers.
     """
     global _active  # noqa: PLW0603 - one a process
     recording = Recording()
@@ -81,7 +93,7 @@ def record() -> Iterator[Recording]:
 
 
 def _forget() -> None:
-    """In a child: what is being recorded is its parent's."""
+    """Drop, in the child after fork(), the recording of the parent."""
     global _active  # noqa: PLW0603
     if _active is not None:
         _native.trace_stop()
@@ -93,24 +105,35 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def trace(path: str | os.PathLike[str]) -> Trace:
-    """Record what runs in a `with` block and write it to `path` as a timeline that Perfetto opens.
+    """Record the runs in a `with` block and write them to a file as a timeline, which Perfetto opens.
 
-    One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
-    are there after the block. What ran before an exception left the block is written too; a child made by fork()
-    inside the block leaves the file alone. What is returned may be used for any number of blocks, one after another,
-    and is a decorator: as with the profilers of PyTorch and TensorFlow each block, or call, records anew and writes
-    the file anew. Raises, before the block runs, TreadleError if another trace is being recorded, InputError if `path` is
-    no path, OSError if it cannot be written; what `path` named before is then as it was.
+    The timeline has one track per worker; slices have the names of the model's nodes. If an exception leaves the block,
+    the events before it are written. A child made by fork() inside the block does not write the file.
+
+    Args:
+        path: The file to write. Every block replaces it.
+
+    Returns:
+        A context manager for any number of blocks, one after another; also a decorator, which records each call of a
+        function. `with` yields the Recording, whose `events` are filled in when the block ends. Entering a block raises
+        TreadleError if another trace is in progress, InputError if `path` is no path, OSError if the file cannot be
+        written; an existing file is then unchanged.
+
+    Example:
+        >>> with treadle.trace("run.json") as recording:
+        ...     session.run({"x": x})
+        >>> recording.events[0].node
+        'conv1'
     """
     return Trace(path)
 
 
 class Trace(ContextDecorator):
-    """What trace() returns: records in a `with` block, or, as a decorator, in the calls of a function."""
+    """Records a `with` block, or, as a decorator, the calls of a function."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
-        self._blocks: list[AbstractContextManager[Recording]] = []  # one, and in a child those of its parents
+        self._blocks: list[AbstractContextManager[Recording]] = []  # one; in a forked child also those of its parents
 
     def __enter__(self) -> Recording:
         block = _recorded(self._path)
@@ -119,11 +142,11 @@ class Trace(ContextDecorator):
         return recording
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, place: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         if not self._blocks:
             raise TreadleError("treadle.trace: this block was not entered")
-        return self._blocks.pop().__exit__(kind, fault, place)
+        return self._blocks.pop().__exit__(kind, error, traceback)
 
 
 @contextmanager

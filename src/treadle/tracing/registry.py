@@ -1,4 +1,4 @@
-"""Names of what programs do, so that events of the native core can be told in the model's words."""
+"""The labels of steps: they give events of the native core the names of the model's nodes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class StepLabel(NamedTuple):
-    """A step's name in the model and the op it does."""
+    """The node of a step in the model, and its op."""
 
     node: str
     op: str
 
 
 class Registry:
-    """The labels of every program that exists, and while a trace is recorded also of those that no longer do."""
+    """The labels of all programs; during a trace also of programs that have been freed."""
 
     def __init__(self) -> None:
         self._labels: dict[int, tuple[StepLabel, ...]] = {}
@@ -22,7 +22,7 @@ class Registry:
         self._recording = False
 
     def register(self, owner: object, program: int, labels: tuple[StepLabel, ...]) -> None:
-        """Remember the labels of the program numbered `program` for as long as `owner` lives."""
+        """Keep the labels of the program numbered `program` for as long as `owner` lives."""
         self._labels[program] = labels
         weakref.finalize(owner, self._forget, program)
 
@@ -32,13 +32,13 @@ class Registry:
             self._kept[program] = labels
 
     def keep(self, *, recording: bool) -> None:
-        """While recording, labels outlive their owners: events may still speak of them."""
+        """Keep labels beyond the life of their owners while a trace is recorded: its events may refer to them."""
         self._recording = recording
         if not recording:
             self._kept.clear()
 
     def label(self, program: int, step: int) -> StepLabel:
-        """The label of step `step` of a program; a made-up one if the program is unknown."""
+        """Return the label of a program's step; a generated one if the program is unknown."""
         labels = self._labels.get(program) or self._kept.get(program)
         return labels[step] if labels is not None else StepLabel(f"step {step}", "unknown")
 

@@ -17,7 +17,7 @@ from treadle.lru import LRU
 from treadle.runtime.python_ops.memory import Receiver, Sender
 
 MOST_FUNCTIONS = 64
-"""How many functions a worker process keeps. Its parent keeps their keys in the same order, so it knows which are there."""
+"""How many functions a worker process keeps. Its parent keeps their keys in the same order, so it knows them."""
 
 RETURNED, RAISED, MISSING = "returned", "raised", "missing"
 """Kinds of answers: results; an exception; the function's module cannot be imported in this process."""
@@ -79,7 +79,7 @@ def function_of(functions: LRU[bytes, Any], key: bytes, pickled: bytes | None) -
 
 
 def described(error: BaseException) -> tuple[bytes | None, str, str]:
-    """Return the exception pickled (None if it cannot be), its last line, and its traceback from the user's function on."""
+    """Return the exception pickled (None if it cannot be), its last line, its traceback from the user's function on."""
     import cloudpickle
 
     behind = error.__traceback__.tb_next if error.__traceback__ is not None else None

@@ -82,15 +82,15 @@ class PythonOps:
 def python_ops(executor: str) -> PythonOps:
     """Choose where Python functions in graphs run: on the team's threads, or in worker processes.
 
-    The choice holds for the whole process. As a plain call it holds from then on; in a `with` statement it holds while the
-    block runs. Blocks nest, and may end in any order.
+    The choice holds for the whole process. As a plain call it holds from then on; in a `with` statement it holds while
+    the block runs. Blocks nest, and may end in any order.
 
-    On "thread" (the default) functions overlap where they release the GIL or block, and everywhere on free-threaded Python.
-    On "process" pure Python overlaps too. Arrays travel through shared memory, functions by cloudpickle at each call; a
-    change that a function makes outside of its results stays in the worker process. There are as many worker processes as
-    functions in progress, at most inter_op. Each has one thread, which replaces the thread of the team that waits for it.
-    They start when they are first needed, and end when inter_op falls, when the executor is "thread" again, and with this
-    process.
+    On "thread" (the default) functions overlap where they release the GIL or block, and everywhere on free-threaded
+    Python. On "process" pure Python overlaps too. Arrays travel through shared memory, functions by cloudpickle at each
+    call; a change that a function makes outside of its results stays in the worker process. There are as many worker
+    processes as functions in progress, at most inter_op. Each has one thread, which replaces the thread of the team
+    that waits for it. They start when they are first needed, and end when inter_op falls, when the executor is "thread"
+    again, and with this process.
 
     The choice concerns py_function and numpy_function of treadle.compat.tensorflow in graphs, and `call` nodes with the
     attribute `movable`, such as ONNX operators without a kernel.
@@ -117,8 +117,8 @@ def python_ops(executor: str) -> PythonOps:
 def run_function(function: Function, arrays: list[Array], *, owned: bool = False) -> Sequence[Array]:
     """Return function(arrays), run by the executor in force. If `owned`, it gets copies, which it may keep and change.
 
-    Raises what the function raises; on "process" also WorkerError, and RunTimeoutError or RunCancelledError when the run
-    around it ends.
+    Raises what the function raises; on "process" also WorkerError, and RunTimeoutError or RunCancelledError when the
+    run around it ends.
     """
     if _setting.executor == "process":
         return process_pool.call(function, arrays)

@@ -1,8 +1,8 @@
 """Messages between two processes whose arrays lie in shared memory.
 
-A message is a pickle, followed by the bytes of arrays, in anonymous memory (memfd). The kernel frees it with the last process
-that has it open, however that process ends, and nothing stays in /dev/shm. The socket carries the length of the pickle and,
-if the memory is new, its descriptor.
+A message is a pickle, followed by the bytes of arrays, in anonymous memory (memfd). The kernel frees it with the last
+process that has it open, however that process ends, and nothing stays in /dev/shm. The socket carries the length of the
+pickle and, if the memory is new, its descriptor.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 PACKET = struct.Struct("<QQ?")
-"""Bytes of the pickle; bytes of the shared memory if its descriptor comes with the packet, else 0; whether the sender keeps
-arrays of the previous message, whose memory must then not be written again."""
+"""Bytes of the pickle; bytes of the shared memory if its descriptor comes with the packet, else 0; whether the sender
+keeps arrays of the previous message, whose memory must then not be written again."""
 
 ALIGNMENT = 64
 SMALLEST = 1 << 16
@@ -42,7 +42,8 @@ class Sender:
     def send(self, content: Any, arrays: Sequence[Array]) -> None:
         """Send `content`, pickled, and copies of `arrays`, of any dtypes and shapes.
 
-        Raises OSError if there is no memory for them, BrokenPipeError or ConnectionResetError if the other process has ended.
+        Raises OSError if there is no memory for them, BrokenPipeError or ConnectionResetError if the other process has
+        ended.
         """
         self.write(content, arrays)
         self.post()

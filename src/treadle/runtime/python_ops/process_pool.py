@@ -1,7 +1,8 @@
 """The worker processes of this process: as many as Python functions in progress, so at most inter_op.
 
-A thread of the team that runs a Python function leases a worker process and waits for it: the process computes in place of
-the thread. So there are never more worker processes than ops in progress, and the team's limits hold for both together.
+A thread of the team that runs a Python function leases a worker process and waits for it: the process computes in place
+of the thread. So there are never more worker processes than ops in progress, and the team's limits hold for both
+together.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class ProcessPool:
         self._limit = 0
 
     def call(self, function: Callable[[list[Array]], Sequence[Array]], arrays: Sequence[Array]) -> list[Array]:
-        """Return function(arrays), run in an idle or a new process. Raises as WorkerProcess.call() and pickled_function()."""
+        """Return function(arrays), run in an idle or new process. Raises as WorkerProcess.call and pickled_function."""
         pickled = pickled_function(function)
         worker = self._lease()
         try:

@@ -28,8 +28,8 @@ EXIT_S = 1.0
 
 ONE_THREAD = dict.fromkeys(
     (
-        "TREADLE_INTRA_OP_THREADS", "TREADLE_INTER_OP_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+        "TREADLE_INTRA_OP_THREADS", "TREADLE_INTER_OP_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
     ),
     "1",
 )  # fmt: skip
@@ -84,9 +84,9 @@ class WorkerProcess:
     def call(self, pickled: bytes, arrays: Sequence[Array]) -> list[Array]:
         """Return the results of the pickled function on `arrays`, as fresh arrays.
 
-        Raises what the function raises, caused by a WorkerTraceback; UnknownModuleError; WorkerError if the process dies or
-        there is no memory; RunTimeoutError or RunCancelledError if the run around the call ends first. If `usable` is false
-        afterwards, the process must be ended.
+        Raises what the function raises, caused by a WorkerTraceback; UnknownModuleError; WorkerError if the process
+        dies or there is no memory; RunTimeoutError or RunCancelledError if the run around the call ends first. If
+        `usable` is false afterwards, the process must be ended.
         """
         self.usable = False
         key = hashlib.blake2b(pickled, digest_size=16).digest()
