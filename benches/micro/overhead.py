@@ -132,7 +132,7 @@ def independent_inputs() -> Case:
     return Case(model_of(nodes, {"x": (NODES, 8)}, {"y": (NODES, 8)}, constants), {"x": x}, [wanted], NODES, 60)
 
 
-def products(size: int, limit_us: float, *, apart: bool = False) -> Case:
+def products(size: int, limit_us: float, *, separate: bool = False) -> Case:
     """Independent products of one square matrix and different weights, joined by one Concat or each an output."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((size, size)).astype(np.float32)
@@ -140,7 +140,7 @@ def products(size: int, limit_us: float, *, apart: bool = False) -> Case:
     nodes = [helper.make_node("MatMul", ["x", f"w{i}"], [f"v{i}"]) for i in range(PRODUCTS)]
     wanted = [x @ weight for weight in weights.values()]
     outputs = {f"v{i}": (size, size) for i in range(PRODUCTS)}
-    if not apart:
+    if not separate:
         nodes.append(helper.make_node("Concat", list(outputs), ["y"], axis=0))
         wanted, outputs = [np.concatenate(wanted)], {"y": (PRODUCTS * size, size)}
     return Case(model_of(nodes, {"x": (size, size)}, outputs, weights), {"x": x}, wanted, PRODUCTS, limit_us)
@@ -173,7 +173,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "1000 independent, sliced": independent_inputs,
     "256 products of 32x32": lambda: products(32, 60),
     "256 products of 64x64": lambda: products(64, 350),
-    "256 of 32x32, 256 outputs": lambda: products(32, 120, apart=True),
+    "256 of 32x32, 256 outputs": lambda: products(32, 120, separate=True),
 }
 
 
