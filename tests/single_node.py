@@ -81,7 +81,9 @@ class SingleNode:
     def expected(self) -> list[Array]:
         """What the NumPy reference gives."""
         evaluate = OPS[self.op].evaluate
-        return list(self.arrays[:1]) if evaluate is None else evaluate(self.attrs, self.arrays)  # type: ignore[arg-type]
+        if evaluate is None:
+            return list(self.arrays[:1])
+        return evaluate(self.attrs, self.arrays)  # type: ignore[arg-type]
 
     def run(self, target: Target | None = None, *, reverse_chunks: bool = False, guard: int = 64) -> list[Array]:
         """What the kernels give, as logical tensors."""

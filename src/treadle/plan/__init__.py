@@ -1,1 +1,1 @@
-"""The Plan: how a graph is cut up into kernel calls, buffers and tasks. Records only."""
+"""The Plan: the kernel calls, buffers and tasks of a graph. Records only."""

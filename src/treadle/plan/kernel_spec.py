@@ -45,8 +45,9 @@ class KernelSpec:
 class KernelArgs(Generic[T]):
     """The arguments of a kernel by name: ints where lowering fills them, IR values where a generator reads them.
 
-    A field is one argument (`T`), a tuple of them, a tuple of such tuples, or a record of arguments itself, such as those
-    of another kernel that is emitted into this one. A field that is a tuple has as many elements as `tuple_lengths` says for the kernel's spec.
+    A field is one argument (`T`), a tuple of them, a tuple of such tuples, or a record of arguments itself, such as
+    those of another kernel that is emitted into this one. A field that is a tuple has as many elements as
+    `tuple_lengths` says for the kernel's spec.
     """
 
     @classmethod

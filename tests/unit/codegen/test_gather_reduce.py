@@ -43,8 +43,8 @@ def _indices(rows: int, *shape: int, dtype: Any = np.int64) -> Array:
 def test_bits_are_those_of_rows_that_are_stored(target: Target, bags: Any, how: str, dtype: Any, index: Any) -> None:
     """
     A bag is folded in the order in which the reduction folds gathered rows: short and long ones, in pieces too,
-    whatever the length of rows, with and without weights. Sums meet every bag at every length, the others each bag at one
-    of them and each length with some bag.
+    whatever the length of rows, with and without weights. Sums meet every bag at every length, the others each bag at
+    one of them and each length with some bag.
     """
     if how == "reduce_mean" and np.dtype(dtype).kind == "i":
         return
@@ -107,7 +107,7 @@ def test_an_index_out_of_range_is_reported_not_followed(target: Target, rows: in
 
 def test_many_bags_are_shared() -> None:
     """
-    A batch of bags is cut into chunks; so is a single bag that is long.
+    A batch of bags is partitioned into chunks; so is a single bag that is long.
     """
     attrs = {"how": "reduce_sum", "axes": (1,), "keepdims": False}
     for shape in ((512, 32), (1, 20_000)):

@@ -46,7 +46,8 @@ def of(attrs: dict[str, Any], *arrays: Array, constants: tuple[int, ...] = ()) -
 
 
 def check(node: SingleNode, target: Target, tolerance: float = 5e-5) -> None:
-    """One kernel multiplies in parts; it agrees with the reference, and gives the same bits in both orders of chunks."""
+    """One kernel multiplies in parts; it agrees with the reference, and gives the same bits in both orders of
+    chunks."""
     small = replace(target, l2=1 << 12, l3=1 << 12)
     calls = lower_graph(node.graph, small, "exact")[0]
     assert [call.spec.parts for call in calls if isinstance(call.spec, GemmSpec)] == [True]
@@ -126,7 +127,8 @@ def test_pairs_of_bf16(target: Target) -> None:
 
 
 def test_parts_are_even_and_cover_the_depth() -> None:
-    """Whole vectors of one length, of which the last may be cut short, none empty; shallow depths and few rows are not cut."""
+    """Whole vectors of one length, of which the last may be cut short, none empty; shallow depths and few rows are not
+    cut."""
     for depth in range(1, 1000):
         part = choose_part(depth, 4, 10, 16)
         assert part == depth if depth < 2 * STEPS else part <= STEPS and part % 16 == 0

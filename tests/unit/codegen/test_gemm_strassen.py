@@ -80,7 +80,8 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes(name: str, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that make no whole halves, blocks or tiles are computed as if the last one were there again, and not stored."""
+    """Rows that make no whole halves, blocks or tiles are computed as if the last one were there again, and not
+    stored."""
     matrices, rows, depth, columns = SHAPES[name]
     first, *_ = tilings(matrices, rows, columns, depth, target)
     check(product(matrices, rows, depth, columns), target, first, monkeypatch)
@@ -124,7 +125,8 @@ def test_error_of_real_layers(shape: tuple[int, int, int]) -> None:
 
 
 def test_where_it_is_taken(target: Target) -> None:
-    """Where there are registers enough, but not for math="exact", nor where rows may be samples, are few, or save little."""
+    """Where there are registers enough, but not for math="exact", nor where rows may be samples, are few, or save
+    little."""
     taken = product(1, 128, 768, 3072)
     gains = choose_tiling(1, 128, 3072, 768, target) is not None
     assert gains == (target.registers == 32)
@@ -146,8 +148,9 @@ def test_few_columns_are_cut_into_more_tiles() -> None:
     assert (wide.tiles, wide.chunks) == (1, 16)
     assert narrow is not None
     assert (narrow.tiles, narrow.tile_rows, narrow.chunks) == (2, 32, 8)
-    assert all((tiling.tiles - 1) * tiling.tile_rows < 3969 for tiling in tilings(1, 3969, 384, 64, target)), "no tile is empty"
-    assert all(tiling.tile_rows >= 32 for tiling in tilings(1, 60, 384, 1536, target)), "tiles of fewer rows wait for weights"
+    large, small = tilings(1, 3969, 384, 64, target), tilings(1, 60, 384, 1536, target)
+    assert all((tiling.tiles - 1) * tiling.tile_rows < 3969 for tiling in large), "no tile is empty"
+    assert all(tiling.tile_rows >= 32 for tiling in small), "tiles of fewer rows wait for weights"
 
 
 def test_products_of_one_left_factor_share_its_sums(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,7 +258,7 @@ def test_integers_are_exact(target: Target, dtype: Any) -> None:
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_products_of_many_chunks(target: Target, transpose_b: bool, constants: tuple[int, ...]) -> None:
     """
-    A product cut along rows and columns is the same in whatever order its chunks run.
+    A product partitioned along rows and columns is the same in whatever order its chunks run.
     """
     b = numbers((310, 500), 1)
     arrays = [numbers((700, 310)), b.T.copy() if transpose_b else b]
@@ -281,7 +281,7 @@ def test_packed_panels_asked_for_ahead(target: Target) -> None:
 
 def test_a_vector_times_a_large_matrix(target: Target) -> None:
     """
-    A matrix of many columns is cut into chunks of columns.
+    A matrix of many columns is partitioned into chunks of columns.
     """
     check(target, [numbers((1, 700)), numbers((900, 700), 1)], {"transpose_b": True})
     check(target, [numbers((1, 700)), numbers((700, 900), 1)], constants=(1,))

@@ -95,7 +95,7 @@ def test_ten_million_numbers_sum_up_accurately(target: Target, shape: tuple[int,
 
 def test_a_single_large_sum_is_shared(target: Target) -> None:
     """
-    Summing one long row is cut into chunks that may run at once.
+    The sum of one long row is partitioned into chunks that may run at once.
     """
     node = SingleNode("reduce_sum", [np.ones(1 << 20, np.float32)], {"axes": None, "keepdims": False})
     calls, _ = lower_graph(node.graph, target)

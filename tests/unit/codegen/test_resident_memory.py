@@ -19,7 +19,8 @@ from treadle.plan.kernels.reorder import ReorderSpec
 
 def resident():
     text = open("/proc/self/smaps").read()
-    return sum(int(found[1]) for found in re.finditer(r" r-xp [^\\n]*llvmlite[^\\n]*\\n(?:(?!Rss)[^\\n]*\\n)*Rss: +(\\d+)", text))
+    mapping = r" r-xp [^\\n]*llvmlite[^\\n]*\\n(?:(?!Rss)[^\\n]*\\n)*Rss: +(\\d+)"
+    return sum(int(match[1]) for match in re.finditer(mapping, text))
 
 spec = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
 first = jit.compile_kernel(spec, targets.detect())

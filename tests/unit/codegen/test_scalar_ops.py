@@ -31,7 +31,8 @@ def instructions(name: str, target: Target) -> int:
 @pytest.mark.parametrize("name", OF_NUMBERS)
 def test_an_op_of_many_instructions_is_listed_as_long(name: str, target: Target) -> None:
     """
-    Epilogues of convolutions and products write long ops once a block: one that is not listed is written up to 30 times.
+    Epilogues of convolutions and products write long ops once a block: one that is not listed is written up to 30
+    times.
     """
     assert (name in LONG_OPS) == (instructions(name, target) > LONG)
 

@@ -1,4 +1,4 @@
-"""How matrix products are cut into register blocks and chunks."""
+"""The tiling of matrix products into register blocks, and their partition into chunks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_block_fits_the_registers_and_blocks_cover_the_rows(
 
 def test_a_width_that_wastes_no_columns_is_preferred() -> None:
     """
-    63 vectors of columns are cut into threes, not into fours.
+    63 vectors of columns make panels of three vectors, not of four.
     """
     assert choose_tile(64, 63 * 16, 512, 16, 32).vectors == 3
     assert choose_tile(64, 64 * 16, 512, 16, 32).vectors == 4

@@ -94,7 +94,8 @@ def test_sessions_that_differ_by_a_number_compile_one_kernel(monkeypatch: pytest
     """
     monkeypatch.setenv("TREADLE_CACHE", "off")
     sessions = [treadle.Session(_graph(_scaled(dtypes.f32, 2.1 + 0.1 * number, 0.3), (64,))) for number in range(4)]
-    sets = [runner_of(session).plans.all()[0].executable.layout.kept.kernels for session in sessions]  # type: ignore[attr-defined]
+    executables = [runner_of(session).plans.all()[0].executable for session in sessions]
+    sets = [executable.layout.kept.kernels for executable in executables]  # type: ignore[attr-defined]
     assert [one.compiled for one in sets[1:]] == [0, 0, 0]
     x = np.arange(64, dtype=np.float32)
     outputs = [session.run({"x": x})["y"] for session in sessions]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, cut, wanted_chunks
+from treadle.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, partition, wanted_chunks
 from treadle.passes.lower.load_imbalance import load_imbalance
 
 
@@ -23,7 +23,7 @@ def test_two_workers_finish_nearly_together(units: int, microseconds: int) -> No
     """
     Each does half of the work, up to an eighth of it, if there are enough units.
     """
-    chunks, per_chunk = cut(units, microseconds * 1e3 / units)
+    chunks, per_chunk = partition(units, microseconds * 1e3 / units)
     assert time_of(chunks, per_chunk, units, 2) <= 1.125 * units / 2
 
 
@@ -33,7 +33,7 @@ def test_chunks_cover_all_units_and_none_is_empty(units: int, ns: float) -> None
     """
     The last chunk may be short, but there is something in it.
     """
-    chunks, per_chunk = cut(units, ns / units)
+    chunks, per_chunk = partition(units, ns / units)
     assert (chunks - 1) * per_chunk < units <= chunks * per_chunk
 
 
@@ -41,8 +41,8 @@ def test_short_work_is_one_chunk_and_long_work_many() -> None:
     """
     A chunk takes longer than drawing it, and there are at most MAX_CHUNKS.
     """
-    assert cut(1000, 0.9 * LEAST_CHUNK_NS / 1000)[0] == 1
-    assert cut(1 << 20, 1e6)[0] <= MAX_CHUNKS
+    assert partition(1000, 0.9 * LEAST_CHUNK_NS / 1000)[0] == 1
+    assert partition(1 << 20, 1e6)[0] <= MAX_CHUNKS
     assert wanted_chunks(0.0) == 1.0
 
 
@@ -51,7 +51,7 @@ def test_units_per_chunk_are_a_multiple() -> None:
     A chunk of vectors begins where a vector begins.
     """
     for units in (100, 4096, 150_528):
-        assert cut(units, 1.0, 64)[1] % 64 == 0
+        assert partition(units, 1.0, 64)[1] % 64 == 0
 
 
 def test_no_grid_of_chunks_beats_the_balanced_one() -> None:

@@ -165,7 +165,8 @@ def emit(k: Kernel, spec: CumsumSpec) -> None:
     spec.size
     emit_cumsum(k, TriluSpec(size=4, upper=True))
 """
-"""Seven mistakes: two names, a missing and four positional parameters, two fields that are not there, a wrong record."""
+"""Seven mistakes: two names, a missing and four positional parameters, two fields that are not there, a wrong
+record."""
 
 
 def test_a_type_checker_finds_what_does_not_match() -> None:

@@ -1,4 +1,4 @@
-"""Control flow that depends on lanes: rare branches, taken if any lane needs them, and loops until every lane is done."""
+"""Control flow that depends on lanes: rare branches, taken if any lane needs them; loops until all lanes are done."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def power_of_two(k: Kernel, n: ir.Value) -> ir.Value:
 
 
 def scale(k: Kernel, x: ir.Value, whole: ir.Value, n: ir.Value) -> ir.Value:
-    """x * 2**n rounded once, for 0.5 < |x| < 2 and any n with |n| < 2200 (f64) or 300 (f32); `whole` is n as a float."""
+    """x * 2**n rounded once, for 0.5 < |x| < 2 and any n with |n| < 2200 (f64) or 300 (f32); `whole` is float(n)."""
     if k.target.isa == "avx512" and _register_count(x):
         return _scalef(k, x, whole)
     half = k.b.ashr(n, like(n, 1))

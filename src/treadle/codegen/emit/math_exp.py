@@ -1,4 +1,4 @@
-"""exp, and functions that are computed from it: expm1, sigmoid, tanh, sinh, cosh. f32 and f64, within 2 ulp over the whole range."""
+"""exp, and functions that are computed from it: expm1, sigmoid, tanh, sinh, cosh; within 2 ulp over the whole range."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _reduce_at_once(k: Kernel, rest: ir.Value, divisor: ir.Value) -> ir.Value:
 
 
 def _reduce_by_half(k: Kernel, rest: ir.Value, divisor: ir.Value) -> ir.Value:
-    """`rest` minus the greatest divisor * 2**n that it holds: exact, and less than half of `rest` or than 2 divisors."""
+    """`rest` minus the greatest divisor * 2**n that it holds: exact, below half of `rest` or 2 divisors."""
 
     def small(values: list[ir.Value]) -> ir.Value:
         return k.b.fcmp_ordered("<=", k.b.fadd(values[0], values[0]), rest)

@@ -1,7 +1,7 @@
 """LLVM types of element types and vectors.
 
-Types are made once a process: llvmlite formats the text of every object again, and a kernel names its types thousands of
-times.
+Types are made once a process: llvmlite formats the text of every object again, and a kernel names its types thousands
+of times.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Attention: the scores of a block of queries with all keys are in scratch; the whole matrix of scores is never in memory.
+"""Attention: only the scores of one block of queries exist at a time, in scratch.
 
 All matrices are transposed: the queries of a block fill the lanes of vectors. So keys and values are read in place, by
 broadcasts; the softmax runs down columns, without sums across lanes; and scores are in the order in which the second
@@ -205,7 +205,7 @@ class Attention:
         return self._shares(key.carry)
 
     def _bf16_powers(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
-        """As `_powers`, but the powers of two keys become one row of pairs of bf16; these fill the first half of the rows."""
+        """As `_powers`, but the powers of two keys become one row of pairs of bf16; these fill the first rows."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         width = len(tops) * lanes
         with loop(k, 0, self.args.keys, 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:

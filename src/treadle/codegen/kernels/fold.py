@@ -1,4 +1,4 @@
-"""Folding elements into one value, along rows and down columns: sums, products and extremes, several vectors at a time."""
+"""Folding elements into one value, along rows and down columns: sums, products and extremes, by several vectors."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def wide_dtype(fold: Fold) -> DType:
 def fold_row(
     k: Kernel, fold: Fold, read: Read, start: Index, stop: Index, lanes: int, *, long: bool
 ) -> tuple[ir.Value, DType]:
-    """(total, its dtype) of the elements of [start, stop); `long` rows of floats are summed up in f64, block by block."""
+    """(total, its dtype) of the elements of [start, stop); `long` rows of floats are summed in f64 by blocks."""
     wide = wide_dtype(fold)
     if not long or wide == fold.dtype:
         return fold.across(k, fold_vectors(k, fold, read, start, stop, lanes)), fold.dtype
@@ -155,8 +155,8 @@ def fold_columns(
     *,
     long: bool,
 ) -> tuple[list[ir.Value], DType]:
-    """(totals, their dtype) of the rows [first, last), which `parts` returns for a range; `long` columns of floats are summed up
-    in f64, block by block."""
+    """(totals, their dtype) of the rows [first, last), which `parts` returns for a range; `long` columns of floats are
+    summed up in f64, block by block."""
     wide = Fold(fold.how, wide_dtype(fold) if long else fold.dtype)
     first, last = rows
     if wide == fold:

@@ -68,7 +68,7 @@ class Table:
 
 
 def emit_gather(k: Kernel, spec: GatherSpec) -> None:
-    """y[o, j, :] = x[o, indices[j], :]. A unit is a row of y. Prefetches the row that is copied `distance` rows later."""
+    """y[o, j, :] = x[o, indices[j], :]. A unit is a row of y. Prefetches the row copied `distance` rows later."""
     args = k.args(GatherArgs[ir.Value], spec)
     picks, distance = args.picks, args.distance
     y, x, indices = (k.pointer(i) for i in range(3))
@@ -86,8 +86,8 @@ def emit_gather(k: Kernel, spec: GatherSpec) -> None:
 
 
 def _copy_pick(k: Kernel, spec: GatherSpec, table: Table, y: ir.Value, unit: Index, pick: Index, offset: Index) -> None:
-    """Copies the row that index number `pick` picks, of the table that is `offset` elements behind the start of x, to row
-    `unit` of y."""
+    """Copies the row that index number `pick` picks, of the table that is `offset` elements behind the start of x, to
+    row `unit` of y."""
     dtype, source = table.dtype, k.add(offset, table.start(k, pick))
     if spec.single:
         store(k, load(k, table.x, source, dtype), y, unit, dtype)

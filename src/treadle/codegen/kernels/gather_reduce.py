@@ -18,10 +18,12 @@ from treadle.plan.kernels.gather_reduce import GatherReduceArgs, GatherReduceSpe
 
 
 def emit_gather_reduce(k: Kernel, spec: GatherReduceSpec) -> None:
-    """y[o, p, i, :] = the rows x[indices[o, j, i], :] for every j of piece p, times weights[o, j, i] if there are any, folded.
+    """y[o, p, i, :] = the rows x[indices[o, j, i], :] for every j of piece p, folded; with weights,
+    times weights[o, j, i].
 
-    Every element is folded in the order of j, as by `emit_reduce_columns`. A unit is a row of y. A row is folded `vectors`
-    vectors at a time; the last ones overlap those before. While one row is folded, the row `distance` later is prefetched.
+    Every element is folded in the order of j, as by `emit_reduce_columns`. A unit is a row of y. A row is folded
+    `vectors` vectors at a time; the last ones overlap those before. While one row is folded, the row `distance` later
+    is prefetched.
     """
     args = k.args(GatherReduceArgs[ir.Value], spec)
     n, length = args.n, args.length
@@ -46,8 +48,8 @@ def emit_gather_reduce(k: Kernel, spec: GatherReduceSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bag:
-    """The rows of one bag: row j has index number (`before` + j) * `inner` + `position`. Of each row the vectors at `offsets`
-    are read."""
+    """The rows of one bag: row j has index number (`before` + j) * `inner` + `position`. Of each row the vectors at
+    `offsets` are read."""
 
     k: Kernel
     spec: GatherReduceSpec

@@ -1,8 +1,8 @@
 """Matrix products: panels of columns times blocks of rows, for every batch, with the epilogue.
 
-The right factor is cut into panels as wide as a register block. A panel comes packed (constants), is read in place, or is
-first copied into scratch; the left factor is always read in place by broadcasts. The sums of a block stay in registers
-over the whole depth, or over each of its parts (gemm_parts.py).
+The right factor is cut into panels as wide as a register block. A panel comes packed (constants), is read in place, or
+is first copied into scratch; the left factor is always read in place by broadcasts. The sums of a block stay in
+registers over the whole depth, or over each of its parts (gemm_parts.py).
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def emit_gemm(k: Kernel, spec: GemmSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel of the right factor: its address, its stride along the depth and the steps of it; its first column and the
-    number of columns. If the steps are a part of the depth: which part, and the address of the sums of the chunk's first
-    block."""
+    """A panel of the right factor: its address, its stride along the depth and the steps of it; its first column and
+    the number of columns. If the steps are a part of the depth: which part, and the address of the sums of the chunk's
+    first block."""
 
     right: ir.Value
     b_depth: Index

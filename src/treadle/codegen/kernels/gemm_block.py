@@ -24,8 +24,8 @@ _ROWS_A_POINTER = 3
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """What each turn of a block's loop brings into L2: `lines` cache lines, the first one `offset` bytes behind what the turn
-    reads of the right factor."""
+    """What each turn of a block's loop brings into L2: `lines` cache lines, the first one `offset` bytes behind what
+    the turn reads of the right factor."""
 
     lines: int
     offset: Index
@@ -33,8 +33,8 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The factors of a block: element (r, t) of the left one is at a + r * a_row + t * a_depth, row t of the right one at
-    b + t * b_depth. Strides count elements; those known to the generator are ints.
+    """The factors of a block: element (r, t) of the left one is at a + r * a_row + t * a_depth, row t of the right one
+    at b + t * b_depth. Strides count elements; those known to the generator are ints.
     """
 
     a: ir.Value
@@ -55,8 +55,8 @@ class RegisterBlock:
     ) -> None:
         """With `use_bf16_dot` an element of both factors is two bf16 (`dtype` is f32).
 
-        With `vnni` it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the right
-        factor has a row of the values that sums begin with.
+        With `vnni` it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the
+        right factor has a row of the values that sums begin with.
         """
         self.k = k
         self.multiply_add = bf16_dot if use_bf16_dot else multiply_add

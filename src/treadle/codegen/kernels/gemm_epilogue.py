@@ -21,7 +21,8 @@ _SHORT_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand of the epilogue, for one matrix of the batch: element (row, column) is at base + row * row_stride + column.
+    """An operand of the epilogue, for one matrix of the batch: element (row, column) is at base + row * row_stride +
+    column.
 
     `kind` is as in `EpilogueSpec.kinds`: the row counts in `row` and `full`, the column in `column` and `full`.
     """

@@ -43,8 +43,8 @@ def parts_of(k: Kernel, depth: Index, length: Index) -> Iterator[Part]:
 def add_up(
     k: Kernel, epilogue: Epilogue, sums: list[ir.Value], vectors: int, part: Part, waiting: ir.Value, finish: Finish
 ) -> None:
-    """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`, and keep them there; after
-    the last part pass them to `finish`."""
+    """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`, and keep them there;
+    after the last part pass them to `finish`."""
     with either(k, part.first) as (begins, goes_on):
         with begins:
             epilogue.spill(sums, vectors, waiting)

@@ -12,7 +12,8 @@ from treadle.codegen.emit.types import I64
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """The first `large` blocks have heights[0] rows, the others heights[-1]; `large` is unused if there is one height."""
+    """The first `large` blocks have heights[0] rows, the others heights[-1]; `large` is unused if there is one
+    height."""
 
     k: Kernel
     heights: tuple[int, ...]

@@ -2,8 +2,8 @@
 
 Two panels of columns, a part of the depth and a tile of rows, each halved, make matrices of 2 x 2 blocks, whose product
 takes 7 products of blocks instead of 8. An earlier call makes the sums of the left factor. Four blocks of the right one
-are stored: b11, b21, t2 = b22 - b12 + b11, and b22. Each right factor is one of these or the difference of two, which is
-computed again wherever it is read: additions have execution units of their own. See strassen_sums.py for the sums.
+are stored: b11, b21, t2 = b22 - b12 + b11, and b22. Each right factor is one of these or the difference of two, which
+is computed again wherever it is read: additions have execution units of their own. See strassen_sums.py for the sums.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from treadle.plan.target import LINE
 _DIFFERENCES = 0b1011000
 """The products (bits) whose right factor is a difference: t3, t1, t4."""
 _FIRST, _SECOND = 0x2332210, 0x1020000
-"""For each product (a hexadecimal digit, the first product last) the block that is its right factor, and the block that is
-subtracted from it."""
+"""For each product (a hexadecimal digit, the first product last) the block that is its right factor, and the block that
+is subtracted from it."""
 
 
 def emit_strassen_left(k: Kernel, spec: StrassenLeftSpec) -> None:
-    """sums[tile, part, product, row, t] = the left factors of all products. Rows that are missing repeat the last one."""
+    """sums[tile, part, product, row, t] = the left factors of all products. Rows that are missing repeat the last
+    one."""
     dtype = spec.dtype
     lanes = k.target.lanes(dtype)
     args = k.args(StrassenLeftArgs[ir.Value], spec)
@@ -184,7 +185,8 @@ class _Product:
         return self.k.b.sub(self.k.b.ptrtoint(there, I64), self.k.b.ptrtoint(here, I64))
 
     def _prefetch(self, right: ir.Value, later: ir.Value, number: Index, depth: Index) -> Prefetch:
-        """What product `number` of a pair, whose right factor is at `right`, prefetches: a share of a block at `later`."""
+        """What product `number` of a pair, whose right factor is at `right`, prefetches: a share of a block at
+        `later`."""
         k, lines = self.k, self.spec.prefetch_lines
         turn = UNROLL * self.width * self.dtype.size // LINE
         share = k.mul(number, lines)

@@ -79,8 +79,8 @@ class _Tables:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Moves rows of y, which are runs of `run` elements of `dtype`; if `single`, of one element. Runs outside of x become
-    `value`.
+    """Moves rows of y, which are runs of `run` elements of `dtype`; if `single`, of one element. Runs outside of x
+    become `value`.
     """
 
     k: Kernel
@@ -97,7 +97,8 @@ class _Rows:
         fill_row(self.k, self.k.at(self.y, target, self.dtype), self.value, count, self.dtype)
 
     def runs(self, target: Index, base: Index, first: Index, last: Index) -> None:
-        """Moves the runs `first` to `last` of the row of y at `target`, one by one; `base` is the offset of the row in x."""
+        """Moves the runs `first` to `last` of the row of y at `target`, one by one; `base` is the offset of the row in
+        x."""
         k = self.k
         with loop(k, first, last, name="place") as turn:
             offset = self.tables.along_row(turn.index)

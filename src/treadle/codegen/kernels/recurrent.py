@@ -246,7 +246,8 @@ class Vector:
         store(self.k, value, self.k.scratch, offset, self.dtype)
 
     def become(self, state: ir.Value) -> None:
-        """To the buffer that the next time reads, and to states [time, directions, batch, hidden]: 0 for a row that has ended."""
+        """To the buffer that the next time reads, and to states [time, directions, batch, hidden]: 0 for a row that has
+        ended."""
         k, args, runs = self.k, self._through.args, self._runs()
         self.store(k.sub(1, self._now.before), state if runs is None else k.b.select(runs, state, self.state()))
         time = self._now.times[self._row]

@@ -54,8 +54,8 @@ class Site(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One pass over weights: gates are summed over `source` (a buffer; None: the state before this time). `begin` makes the
-    value that the sum of a gate begins with, `finish` takes all sums."""
+    """One pass over weights: gates are summed over `source` (a buffer; None: the state before this time). `begin` makes
+    the value that the sum of a gate begins with, `finish` takes all sums."""
 
     source: int | None
     begin: Callable[[Site, int], ir.Value]

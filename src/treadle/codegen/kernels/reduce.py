@@ -28,8 +28,8 @@ _TILE = 8
 
 
 class Source:
-    """The elements to reduce: those of x from `offset` on, or the results of `head` for the operands there, converted to
-    `folded`. Operands that are `steady` have one element."""
+    """The elements to reduce: those of x from `offset` on, or the results of `head` for the operands there, converted
+    to `folded`. Operands that are `steady` have one element."""
 
     def __init__(self, k: Kernel, spec: ReduceSpec, offset: Index) -> None:
         self.k, self.spec, self.head = k, spec, spec.head

@@ -29,7 +29,8 @@ _TILE = 4
 
 
 def finite(k: Kernel, top: ir.Value, dtype: DType) -> ir.Value:
-    """`top`, the greatest of some numbers, or the lowest finite number where all are -inf, so that exp(-inf - top) is 0."""
+    """`top`, the greatest of some numbers, or the lowest finite number where all are -inf, so that exp(-inf - top) is
+    0."""
     lowest = like(top, _LOWEST[dtype])
     return k.b.select(k.b.fcmp_ordered(">", top, lowest), top, lowest)
 

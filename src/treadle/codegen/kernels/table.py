@@ -142,7 +142,8 @@ EFFORTS: dict[str, Effort] = {
     "gemm_strassen": "tidy",
     "pool_blocked": "tidy",
 }
-"""What LLVM's optimiser does for families whose code is as fast without all of it, which takes longer than the code generator.
+"""What LLVM's optimiser does for families whose code is as fast without all of it, which takes longer than the code
+generator.
 
 "tidy" folds branches and combines instructions, in a tenth of the time. Measured for each: the sums of the kernels of
 five models differ by less than 1 %. Of "attention" and "norm_rows" they differ by 3 %.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle import dtypes
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.arg_reduce import ArgReduceArgs, ArgReduceSpec
@@ -27,7 +27,7 @@ def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     units = outer if inner else 0
     cost = nbytes(x) / BYTES_PER_NS + units * 10.0 + (elements(shape) if dtype.size < 4 else 0)
-    chunks, per_chunk = cut(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = ArgReduceSpec(dtype=dtype, largest=node.op == "argmax", last=bool(node.attrs["last"]), single=inner == 1)
     args = ArgReduceArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

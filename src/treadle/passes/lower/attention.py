@@ -9,7 +9,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
-from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
+from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
 from treadle.plan.kernels.register_block import UNROLL
@@ -50,7 +50,7 @@ def _attention_call(
     blocks = -(-queries // block)
     units = elements(batch) * blocks
     unit_ns = _block_ns(products, dtype, -(-queries // lanes) * keys / blocks)
-    chunks, per_chunk = cut(units, unit_ns)
+    chunks, per_chunk = partition(units, unit_ns)
     args = AttentionArgs(
         queries=queries,
         keys=keys,

@@ -75,7 +75,8 @@ class Products:
 
 
 def can_bf16_dot(node: Node, target: Target) -> bool:
-    """Whether q, k and v, stored as bf16, can be multiplied by bf16 dot products: pairs are contiguous, widths whole."""
+    """Whether q, k and v, stored as bf16, can be multiplied by bf16 dot products: pairs are contiguous, widths
+    whole."""
     (q, shape), (k, _), (v, values) = (_factor(node, number, name) for number, name in enumerate("qkv"))
     steps = (shape[-1], values[-2], *(step for each in (q, k) for step in (each.row, *each.batch)))
     contiguous = q.column == k.column == v.column == 1 and values[-1] % target.lanes(f32) == 0

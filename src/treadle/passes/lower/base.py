@@ -1,4 +1,4 @@
-"""What lowerings share: the context they write to, chunking, and the cost model."""
+"""The context that lowerings write to, the partition into chunks, and the cost model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CHUNK_NS = 20_000.0
 
 LEAST_CHUNK_NS = 5_000.0
 USEFUL_CHUNKS = 8
-"""A short op is cut into so many chunks nevertheless, unless they would be worth less than LEAST_CHUNK_NS."""
+"""A short op has so many chunks nevertheless, unless they would be worth less than LEAST_CHUNK_NS."""
 
 MAX_CHUNKS = 256
 
 _MANY_CHUNKS = 32
-"""So many chunks or more come out evenly enough, whatever their number."""
+"""With so many chunks or more, load imbalance is small whatever their number."""
 
 BYTES_PER_NS = 32.0
 """Memory traffic of one core that the cost model assumes."""
@@ -40,7 +40,7 @@ FLOPS_PER_LANE_NS = 6.0
 """Floating-point operations that the cost model expects of one lane in a ns."""
 
 CALL_NS = 60.0
-"""What calling a kernel at all is assumed to cost."""
+"""Estimated time of calling a kernel."""
 
 
 _RESIDENT_SHARE = 0.5
@@ -80,11 +80,11 @@ class LowerContext:
         self._done: set[Node] = set()
 
     def done(self, node: Node) -> None:
-        """An earlier node's call does what `node` should."""
+        """Records that an earlier node's call computes `node` too."""
         self._done.add(node)
 
     def is_done(self, node: Node) -> bool:
-        """Whether an earlier node's call has done what `node` should."""
+        """Whether an earlier node's call computes `node` too."""
         return node in self._done
 
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:
@@ -96,9 +96,9 @@ class LowerContext:
         return self.graph.constant(np.asarray(data, order="C"), name)
 
     def packed(self, source: Value, how: str, suffix: str, pack: Callable[[Array], Array]) -> Value:
-        """What `pack` makes of the constant `source`, named after it with `suffix`.
+        """The constant `source` packed by `pack`, named after it with `suffix`.
 
-        Made once for all nodes that read `source` packed in the way that `how` describes, and held once for all plans.
+        It is packed once for all nodes that read `source` packed as `how` describes, and stored once for all plans.
         """
         packed = self._packed.get((source, how))
         if packed is None:
@@ -152,21 +152,21 @@ class LowerContext:
 
 
 def nbytes(value: Value) -> int:
-    """The bytes of memory that `value` fills, in its physical layout."""
+    """The bytes of `value` in memory, in its physical layout."""
     shape = value.static_shape if value.layout is None else value.layout.physical(value.static_shape)
     return elements(shape) * value.known_dtype.size
 
 
 def wanted_chunks(ns: float, usual: float = CHUNK_NS) -> float:
-    """How many chunks an op of `ns` is best cut into, chunks of a long one being worth `usual`."""
+    """The best number of chunks for an op of `ns`; chunks of a long op are worth `usual` ns."""
     return min(float(MAX_CHUNKS), max(ns / usual, min(ns / LEAST_CHUNK_NS, float(USEFUL_CHUNKS)), 1.0))
 
 
-def cut(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
-    """Cut `units` pieces of work into about as many chunks as it is worth, that come out evenly: (chunks, units per chunk).
+def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
+    """Returns (chunks, units per chunk) for `units` units of work.
 
-    Depends on the work alone, never on thread settings. Units per chunk is a multiple of `multiple`;
-    the last chunk may be short.
+    There are about as many chunks as the work is worth, with little load imbalance. The partition depends on the work
+    alone, never on thread settings. Units per chunk is a multiple of `multiple`; the last chunk may be short.
     """
     if units <= 0:
         return 1, max(units, 1)

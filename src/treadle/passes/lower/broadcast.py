@@ -20,7 +20,8 @@ class Access:
 
 
 def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Access:
-    """The same loops without dimensions of size 1, and with neighbours merged wherever the strides of every operand allow it."""
+    """The same loops without dimensions of size 1, and with neighbours merged wherever the strides of every operand
+    allow it."""
     kept: list[tuple[int, list[int]]] = []
     for axis, size in enumerate(sizes):
         if size == 1:

@@ -1,4 +1,5 @@
-"""Elementwise programs from one byte to one byte, as in quantized activations: a table of their 256 results replaces them."""
+"""Elementwise programs from one byte to one byte, as in quantized activations: a table of their 256 results replaces
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.ops.elementwise import evaluate_expr
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import CALL_NS, LowerContext, cut
+from treadle.passes.lower.base import CALL_NS, LowerContext, partition
 from treadle.passes.lower.expr import element_ns, may_fail
 from treadle.plan.call import Call
 from treadle.plan.kernels.byte_table import ByteTableArgs, ByteTableSpec
@@ -24,7 +25,8 @@ _PERMUTED_NS = 0.05
 def lower_byte_table(
     node: Node, expr: Expr, results: tuple[Value, ...], operands: list[Value], elements: int, ctx: LowerContext
 ) -> Call | None:
-    """A call that reads `expr` of `elements` bytes from a table; None if computing it is as fast, or it has other operands.
+    """A call that reads `expr` of `elements` bytes from a table; None if computing it is as fast, or it has other
+    operands.
 
     The NumPy reference makes the table, on every instruction set.
     """
@@ -42,7 +44,7 @@ def lower_byte_table(
     with np.errstate(all="ignore"):
         (found,) = evaluate_expr(expr, [numbers])
     table = ctx.constant(found.view(np.uint8), f"{node.name}.table")
-    chunks, per_chunk = cut(elements, each, _PIECE)
+    chunks, per_chunk = partition(elements, each, _PIECE)
     return ctx.call(
         node,
         ByteTableSpec(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
@@ -164,7 +164,7 @@ class _Copy:
         return self._call(CopyTilesSpec(size=size, rank=len(outer), side=side, group=_GROUP), args, chunks)
 
     def _partition(self, units: int) -> tuple[int, int]:
-        return cut(units, self.cost / max(units, 1))
+        return partition(units, self.cost / max(units, 1))
 
     def _call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
         return self.ctx.call(

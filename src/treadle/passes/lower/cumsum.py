@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle import dtypes
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
@@ -22,7 +22,7 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, size, inner = around(shape, axis)
     units = outer if size * inner else 0
     cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(shape) if inner == 1 else 0)
-    chunks, per_chunk = cut(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = CumsumSpec(
         dtype=dtype,
         exclusive=bool(node.attrs["exclusive"]),

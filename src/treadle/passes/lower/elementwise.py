@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.broadcast import Access, place_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
@@ -60,7 +60,7 @@ def lower_expr(
     steady = tuple(strides[-1] == 0 for strides in access.strides[1:])
     args: KernelArgs[int]
     if len(access.sizes) == 1:
-        chunks, per_chunk = cut(elements, each, _PIECE)
+        chunks, per_chunk = partition(elements, each, _PIECE)
         spec = FlatElementwiseSpec(expr=program, lanes=lanes, unroll=unroll, steady=steady)
         args = FlatElementwiseArgs(elements=elements, elements_per_chunk=per_chunk, given=given)
     else:
@@ -93,7 +93,7 @@ def _nested(access: Access, each: float, given: tuple[int, ...]) -> tuple[int, E
     units = pieces * blocks
     for size in outer:
         units *= size
-    chunks, per_chunk = cut(units, each * piece * rows_each)
+    chunks, per_chunk = partition(units, each * piece * rows_each)
     args = ElementwiseArgs(
         units=units,
         units_per_chunk=per_chunk,

@@ -21,7 +21,7 @@ def lower_expand(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 
 def lower_tile(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One copy or an alias: each axis is cut into (repeat, element)."""
+    """One copy or an alias: each axis becomes two, (repeat, element)."""
     x, y = node.operand(0), node.output
     if not is_movable(x, y):
         return None

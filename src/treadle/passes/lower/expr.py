@@ -33,7 +33,8 @@ _INDIFFERENT: dict[DType, tuple[frozenset[str], str]] = {
     dtypes.i32: (frozenset({"add", "sub"}), "<ii"),
     dtypes.i64: (frozenset({"add", "sub"}), "<qq"),
 }
-"""For each dtype the ops that are as fast with an argument as with a constant, and the formats of the number and its bits."""
+"""For each dtype the ops that are as fast with an argument as with a constant, and the formats of the number and its
+bits."""
 
 _MOST_GIVEN = 8
 """Vector registers that numbers from arguments may take."""
@@ -91,10 +92,11 @@ def unroll_for(expr: Expr) -> int:
 
 
 def with_given(expr: Expr) -> tuple[Expr, tuple[int, ...]]:
-    """`expr` with `given` steps in place of numbers that do not shape its code, and the bits of each for arguments of the call.
+    """`expr` with `given` steps in place of numbers that do not shape its code, and the bits of each for arguments of
+    the call.
 
-    Programs that differ in such numbers only share one kernel. 0 and powers of two stay in the code, which they simplify.
-    All numbers of a program that has many stay, because each argument takes a register.
+    Programs that differ in such numbers only share one kernel. 0 and powers of two stay in the code, which they
+    simplify. All numbers of a program that has many stay, because each argument takes a register.
     """
     first = len(expr.operands)
     users: dict[int, list[Step]] = {}

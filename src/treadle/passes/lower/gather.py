@@ -8,7 +8,7 @@ from treadle.dtypes import i32, i64
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
@@ -139,7 +139,7 @@ class _Gather:
     @property
     def partition(self) -> tuple[int, int]:
         """(chunks, units per chunk)."""
-        return cut(self.units, self._cost / max(self.units, 1))
+        return partition(self.units, self._cost / max(self.units, 1))
 
     def call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
         """The call of a kernel that reads x and indices."""

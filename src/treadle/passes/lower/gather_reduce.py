@@ -10,7 +10,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.reduce import reduced_axes
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
 from treadle.passes.lower.reduce import HOW, Passes, Step, plain_steps
 from treadle.plan.call import Call
@@ -21,7 +21,8 @@ from treadle.plan.kernels.reduce import FOLDED_ROWS
 def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
     """The one pass in which `how` (an op) over `axes` of the indices reduces the rows of x; None if the kernel cannot.
 
-    It takes 32 and 64 bit indices, neighbouring axes, rows of more than one element, and the dtypes that `lower_reduce` takes.
+    It takes 32 and 64 bit indices, neighbouring axes, rows of more than one element, and the dtypes that `lower_reduce`
+    takes.
     """
     dtype, length, shape = x.known_dtype, elements(x.static_shape[1:]), indices.static_shape
     usable = dtype in (dtypes.f32, dtypes.f64) or (dtype.is_integer and how != "reduce_mean")
@@ -32,8 +33,8 @@ def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | 
 
 
 def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """A call that reduces bags, in pieces if they are few and long, and then a call that reduces the pieces. Pieces and the
-    order of sums are those of `lower_reduce` for rows in memory. None where `bag_step` is None."""
+    """A call that reduces bags, in pieces if they are few and long, and then a call that reduces the pieces. Pieces and
+    the order of sums are those of `lower_reduce` for rows in memory. None where `bag_step` is None."""
     x, indices, y = node.operand(0), node.operand(1), node.output
     shape, length, dtype = indices.static_shape, elements(x.static_shape[1:]), x.known_dtype
     how, mean = HOW[node.attrs["how"]], node.attrs["how"] == "reduce_mean"
@@ -73,7 +74,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     picks = elements(shape)
     traffic = float(picks * row + nbytes(indices) + nbytes(target))
     cost = traffic / BYTES_PER_NS + picks * PICK_NS
-    chunks, per_chunk = cut(units, cost / units)
+    chunks, per_chunk = partition(units, cost / units)
     args = GatherReduceArgs(
         units=units,
         units_per_chunk=per_chunk,

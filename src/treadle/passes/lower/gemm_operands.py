@@ -177,7 +177,8 @@ def _merge_batch(operands: Operands) -> Operands:
 
 
 def _merge_rows(operands: Operands) -> Operands:
-    """The same product with inner batch dimensions merged into the rows, as long as b repeats and rows stay evenly spaced."""
+    """The same product with inner batch dimensions merged into the rows, as long as b repeats and rows stay evenly
+    spaced."""
     while operands.batch and operands.b.batch[-1] == 0:
         size, rows = operands.batch[-1], operands.rows
         spaced = (operands.a, operands.out, *operands.epilogue)

@@ -8,7 +8,7 @@ from treadle.dtypes import DType, f32
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
+from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands
 from treadle.passes.lower.gemm_right import matrices_of
 from treadle.passes.lower.gemm_strassen_tiling import StrassenTiling, choose_tiling, cost
@@ -109,7 +109,7 @@ def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Strasse
     ctx.derived[key] = left
     units = chosen.tiles * chosen.parts * chosen.half
     moved = (PRODUCTS + 4) * chosen.part / 2 * f32.size / BYTES_PER_NS
-    chunks, per_chunk = cut(units, moved)
+    chunks, per_chunk = partition(units, moved)
     args = StrassenLeftArgs(
         rows=product.rows,
         tile_rows=chosen.tile_rows,

@@ -1,6 +1,7 @@
 """The tiling of a matrix product by Strassen's algorithm, its partition into chunks, and its cost.
 
-Costs are in vector multiply-adds. The constants were fitted to measured products: see docs/measurements/strassen-products.md.
+Costs are in vector multiply-adds. The constants were fitted to measured products: see
+docs/measurements/strassen-products.md.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ PART_BLOCKS = 16
 _GEMM_CHUNK_NS = 20_000.0
 
 _PART_CHUNKS = 128
-"""Chunks of a product in parts: larger ones read the factors less often, and their part of them fits L2 all the same."""
+"""Chunks of a product in parts: larger ones read the factors less often, and their part of them fits L2 all the
+same."""
 
 _ENOUGH_CHUNKS = 8
 """With fewer chunks, workers may be left without one."""
@@ -59,7 +60,8 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The partition of a batch of products: batches, blocks of rows and panels of each chunk, and the numbers of chunks."""
+    """The partition of a batch of products: batches, blocks of rows and panels of each chunk, and the numbers of
+    chunks."""
 
     batches: int
     blocks: int
@@ -116,7 +118,8 @@ def panel_cost(tile: Tile, vectors: int, depth: int) -> float:
 
 
 def _block_cost(rows: int, vectors: int, depth: int) -> float:
-    """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its stores."""
+    """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its
+    stores."""
     loads = rows + vectors
     step = max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + 0.1 * loads
     return step * max(depth, 1) + 2 * rows * vectors + 12
@@ -125,8 +128,8 @@ def _block_cost(rows: int, vectors: int, depth: int) -> float:
 def choose_part(depth: int, size: int, blocks: int, lanes: int) -> int:
     """The part of `depth` elements, of `size` bytes, that a chunk multiplies at once where factors come from memory.
 
-    What a chunk reads of both factors then stays in L2. Parts have one length, a multiple of `lanes`; the last one may be
-    shorter. It is `depth` where all of it fits.
+    What a chunk reads of both factors then stays in L2. Parts have one length, a multiple of `lanes`; the last one may
+    be shorter. It is `depth` where all of it fits.
     """
     if depth * size < WHOLE_BYTES or blocks < PART_BLOCKS:
         return depth
@@ -186,10 +189,10 @@ def choose_grid(
 def prefetched_panel(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:
     """(cache lines of a later packed panel that each turn of a block prefetches, how many panels later).
 
-    A row of a panel is `step_bytes` long. The blocks of a chunk prefetch the whole panel together: not the next one, which
-    another worker may have begun by then, but the one behind it. The memory behind the last panel of a constant may be
-    the next constant; if it is not, no harm is done. A single block always waits for memory, and gains nothing from a
-    prefetch. Chunks of products in `parts` are longer, and prefetch the next panel.
+    A row of a panel is `step_bytes` long. The blocks of a chunk prefetch the whole panel together: not the next one,
+    which another worker may have begun by then, but the one behind it. The memory behind the last panel of a constant
+    may be the next constant; if it is not, no harm is done. A single block always waits for memory, and gains nothing
+    from a prefetch. Chunks of products in `parts` are longer, and prefetch the next panel.
     """
     if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not parts):
         return 0, 0

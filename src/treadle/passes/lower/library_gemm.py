@@ -30,8 +30,8 @@ _ENOUGH_CHUNKS = 32
 
 
 def lower_matmul_by_provider(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """The node's calls: of the provider if there is one and it takes the product, else those of `lower_matmul`, with a note
-    that says why."""
+    """The node's calls: of the provider if there is one and it takes the product, else those of `lower_matmul`, with a
+    note that says why."""
     if ctx.provider is None:
         return lower_matmul(node, ctx)
     calls_or_reason = _by_library(node, ctx, ctx.provider)
@@ -67,7 +67,8 @@ def _by_library(node: Node, ctx: LowerContext, provider: Provider) -> list[Call]
 
 
 def _refusal(product: Operands, candidates: list[Operands], provider: Provider) -> str | None:
-    """The reason why the library cannot or should not multiply, or None; `candidates` are the products that it could compute."""
+    """The reason why the library cannot or should not multiply, or None; `candidates` are the products that it could
+    compute."""
     if 0 in (*product.batch, product.rows, product.columns, product.depth):
         return "there is nothing to multiply"
     if 1 in (product.rows, product.columns):
@@ -110,7 +111,8 @@ class _Partition:
 
 
 def _partition(product: Operands, ns: float, size: int) -> _Partition:
-    """Chunks worth about _CHUNK_NS each that pack little; `ns` is the estimated time of the whole, `size` an element's."""
+    """Chunks worth about _CHUNK_NS each that pack little; `ns` is the estimated time of the whole, `size` an
+    element's."""
     wanted = max(1, min(_MAX_CHUNKS, int(ns / _CHUNK_NS)))
     batches, rows, columns = product.batches, product.rows, product.columns
     if batches >= wanted:

@@ -11,7 +11,7 @@ from treadle.errors import InternalError
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, strides_of, text
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE, LookupArgs, LookupSpec
 
@@ -40,7 +40,7 @@ def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Ta
     looked_up = (shape[-1] - (high - low)) * max(units, 1)
     traffic = 2.0 * nbytes(y)
     cost = traffic / BYTES_PER_NS + looked_up * _PLACE_NS + units
-    chunks, per_chunk = cut(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / max(units, 1))
     table = ctx.constant(np.concatenate([*places, np.zeros(1, np.int64)]), f"{y.name}.places")
     spec = LookupSpec(size=x.known_dtype.size, rank=len(shape), single=run == 1)
     args = LookupArgs(

@@ -8,7 +8,7 @@ from treadle.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor
 from treadle.passes.lower.gemm_strassen import lower_strassen_product
@@ -45,14 +45,14 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 
 def bf16_product(node: Node) -> Operands | None:
-    """The product of bf16 activations and constant f32 weights for bf16 dot products: the depth and the strides of a count
-    pairs. None if pairs are not contiguous, or neither rows nor columns of the result are."""
+    """The product of bf16 activations and constant f32 weights for bf16 dot products: the depth and the strides of a
+    count pairs. None if pairs are not contiguous, or neither rows nor columns of the result are."""
     return _grouped(node, 2) if node.operand(1).dtype == f32 else None
 
 
 def vnni_product(node: Node) -> Operands | None:
-    """The product of bytes and constant signed bytes for VNNI dot products: the depth and the strides of a count groups of
-    four. None as in `bf16_product`."""
+    """The product of bytes and constant signed bytes for VNNI dot products: the depth and the strides of a count groups
+    of four. None as in `bf16_product`."""
     takes = is_enabled("vnni") and node.operand(1).dtype == i8 and node.operand(0).dtype in BYTES
     return _grouped(node, 4) if takes else None
 
@@ -155,8 +155,8 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """The tiling of a product: the grid of chunks, the panels, the part of the depth that is multiplied at once, the time of
-    all in ns, and whether factors come from memory."""
+    """The tiling of a product: the grid of chunks, the panels, the part of the depth that is multiplied at once, the
+    time of all in ns, and whether factors come from memory."""
 
     grid: Grid
     panels: int
@@ -183,7 +183,8 @@ def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, 
 
 
 def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, parts: bool) -> int:
-    """Elements of scratch of the `gemm` kernel: a block, a copied panel, the sums of a chunk between parts of the depth."""
+    """Elements of scratch of the `gemm` kernel: a block, a copied panel, the sums of a chunk between parts of the
+    depth."""
     block, grid = tile.heights[0] * width, tiling.grid
     return block + (tiling.part * width if copied else 0) + (block * grid.blocks * grid.panels if parts else 0)
 
@@ -223,7 +224,7 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
     blocks = -(-product.columns // lanes)
     units = product.batches * blocks
     block_ns = max(4.0 * lanes, product.depth * lanes * dtype.size / BYTES_PER_NS)
-    chunks, per_chunk = cut(units, block_ns)
+    chunks, per_chunk = partition(units, block_ns)
     spec = GemvSpec(
         dtype=dtype,
         vectors=1,

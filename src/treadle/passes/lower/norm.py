@@ -12,7 +12,7 @@ from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.plan.call import Call
 from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
@@ -24,7 +24,8 @@ _ROW_NS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """How x falls into rows of `segments` segments of `length` elements; segment parameters repeat after `turn` rows."""
+    """How x falls into rows of `segments` segments of `length` elements; segment parameters repeat after `turn`
+    rows."""
 
     count: int
     segments: int
@@ -106,7 +107,7 @@ def _lower_rows(
         long=n > FOLDED_VECTORS * lanes,
     )
     each = _ELEMENT_NS * dtype.size / 4
-    chunks, per_chunk = cut(rows.count, _ROW_NS + each * n)
+    chunks, per_chunk = partition(rows.count, _ROW_NS + each * n)
     (epsilon,) = struct.unpack("<q", struct.pack("<d", node.attrs["epsilon"]))
     reads = (x, *(value for value in given if value is not None))
     traffic = sum(nbytes(value) for value in (y, *reads))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.dtypes import i64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, normalize_axis
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES
 from treadle.plan.call import Call
@@ -21,7 +21,7 @@ def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, depth, inner = (elements(part) for part in _parts(y.static_shape, axis))
     units = outer if depth * inner else 0
     cost = nbytes(y) / BYTES_PER_NS + elements(indices.static_shape)
-    chunks, per_chunk = cut(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = OneHotSpec(size=values.known_dtype.size, wide=indices.known_dtype == i64)
     args = OneHotArgs(units=units, units_per_chunk=per_chunk, depth=depth, inner=inner)
     return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=CALL_NS + cost)]

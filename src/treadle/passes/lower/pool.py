@@ -10,7 +10,7 @@ from treadle.dtypes import bf16, f32, f64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, cut, nbytes
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.pool import BlockedPoolSpec, PlainPoolSpec, PoolArgs, PoolSpec
 
@@ -121,7 +121,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         scratch = (-(-segment // lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
         vectors = 2 * -(-segment // lanes)
     taps = vertical.kernel * across.kernel
-    chunks, per_chunk = cut(units, vectors * (taps * 0.4 + 1))
+    chunks, per_chunk = partition(units, vectors * (taps * 0.4 + 1))
     low, high = across.interior()
     args = PoolArgs(
         units=units,

@@ -11,7 +11,7 @@ from treadle.dtypes import DType, f32, f64
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import CALL_NS, Array, LowerContext, cut
+from treadle.passes.lower.base import CALL_NS, Array, LowerContext, partition
 from treadle.passes.lower.gemm_tiles import Tile, cut_rows
 from treadle.plan.call import Call
 from treadle.plan.kernels.recurrent import BUFFERS, PHASES, UNROLL, RecurrentArgs, RecurrentSpec
@@ -27,8 +27,8 @@ _GATE_NS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A kind of layer. `name` is the kernel's parameter `cell`; the numbers are those of optional operands of the node, None
-    if the layer has no such operand.
+    """A kind of layer. `name` is the kernel's parameter `cell`; the numbers are those of optional operands of the node,
+    None if the layer has no such operand.
     """
 
     name: str
@@ -108,7 +108,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     weights = _packed(ctx, r, cell, tiling)
     units = directions * rows.blocks
     unit_ns = time * _step_ns(cell, hidden, tiling, dtype, ctx.target)
-    chunks, per_chunk = cut(units, unit_ns)
+    chunks, per_chunk = partition(units, unit_ns)
     backwards = sum(1 << direction for direction, reverse in enumerate(node.attrs["reverse"]) if reverse)
     return [
         ctx.call(

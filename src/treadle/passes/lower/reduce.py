@@ -10,7 +10,7 @@ from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.expr import element_ns, is_native
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
@@ -104,8 +104,8 @@ def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Step] | None:
 
 @dataclass(slots=True)
 class Passes:
-    """The calls of one reduction; `count` is how many elements of x make one of y. A pass whose source is None reads what
-    `head` makes of `operands`, or the only one of these."""
+    """The calls of one reduction; `count` is how many elements of x make one of y. A pass whose source is None reads
+    what `head` makes of `operands`, or the only one of these."""
 
     node: Node
     ctx: LowerContext
@@ -150,7 +150,8 @@ class Passes:
         return max(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
 
     def pieces(self, step: Step, each: float) -> tuple[int, int]:
-        """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to share."""
+        """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to
+        share."""
         others = step.outer * -(-step.width // _COLUMNS)
         work = step.n * min(step.width, _COLUMNS) * each
         if others >= 16 or work < 4 * CHUNK_NS or step.turn > 1:
@@ -183,7 +184,7 @@ class Passes:
         args: KernelArgs[int]
         if rows:
             units = step.outer * pieces
-            chunks, per_chunk = cut(units, 10.0 + piece * each)
+            chunks, per_chunk = partition(units, 10.0 + piece * each)
             args = ReduceRowsArgs(
                 units=units, units_per_chunk=per_chunk, n=step.n, piece=piece, pieces=pieces, count=self.count
             )
@@ -191,7 +192,7 @@ class Passes:
             columns = min(step.width, _COLUMNS)
             blocks = -(-step.width // columns)
             units = step.outer * pieces * blocks
-            chunks, per_chunk = cut(units, 10.0 + piece * columns * each)
+            chunks, per_chunk = partition(units, 10.0 + piece * columns * each)
             args = ReduceColumnsArgs(
                 units=units,
                 units_per_chunk=per_chunk,

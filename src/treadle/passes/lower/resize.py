@@ -11,7 +11,7 @@ from treadle.graph.shape import around
 from treadle.graph.value import Value
 from treadle.ops.interpolation import AxisWeights
 from treadle.ops.resize import resizing, tables
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.lookup import lookup_call
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE
@@ -72,7 +72,7 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     flops = 2.0 * outer * out * length * taps
     traffic = float(nbytes(target) + nbytes(source))
     cost = traffic / BYTES_PER_NS + flops / (2.0 if length == 1 else ctx.target.lanes(dtype))
-    chunks, per_chunk = cut(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = ResampleSpec(dtype=dtype, single=length == 1)
     args = ResampleArgs(
         units=units,

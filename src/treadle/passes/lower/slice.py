@@ -12,7 +12,8 @@ from treadle.plan.call import Call
 
 
 def constant_ranges(node: Node) -> tuple[tuple[int, int, int], ...] | None:
-    """(first index, step, count) along each axis of what `node`, a slice, reads; None unless its bounds are constants."""
+    """(first index, step, count) along each axis of what `node`, a slice, reads; None unless its bounds are
+    constants."""
     if any(value is not None and not value.is_constant for value in node.inputs[1:]):
         return None
     given = [None if value is None else value.data for value in node.inputs[1:]] + [None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle import dtypes
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.softmax import (
@@ -38,13 +38,13 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     args: KernelArgs[int]
     if width == 1:
         spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=n <= lanes)
-        chunks, per_chunk = cut(outer, _ROW_NS + each * n)
+        chunks, per_chunk = partition(outer, _ROW_NS + each * n)
         args = SoftmaxRowsArgs(rows=outer, rows_per_chunk=per_chunk, n=n)
     else:
         spec = SoftmaxColumnsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe)
         columns = min(width, _COLUMNS)
         blocks = -(-width // columns)
-        chunks, per_chunk = cut(outer * blocks, each * n * max(columns, lanes))
+        chunks, per_chunk = partition(outer * blocks, each * n * max(columns, lanes))
         args = SoftmaxColumnsArgs(
             units=outer * blocks, units_per_chunk=per_chunk, n=n, width=width, columns=columns, column_blocks=blocks
         )

@@ -1,4 +1,5 @@
-"""Which lowering serves which op. An op that is missing, or whose lowering returns None, runs by its NumPy reference."""
+"""Which lowering serves which op. An op that is missing, or whose lowering returns None, runs by its NumPy
+reference."""
 
 from collections.abc import Callable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.trilu import TriluArgs, TriluSpec
@@ -21,7 +21,7 @@ def lower_trilu(node: Node, ctx: LowerContext) -> list[Call] | None:
     diagonal = min(max(diagonal, -rows), columns)
     units = elements((*batch, rows)) if columns else 0
     cost = 2.0 * nbytes(y) / BYTES_PER_NS + units
-    chunks, per_chunk = cut(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = TriluSpec(size=x.known_dtype.size, upper=bool(node.attrs["upper"]))
     args = TriluArgs(units=units, units_per_chunk=per_chunk, rows=max(rows, 1), columns=columns, diagonal=diagonal)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

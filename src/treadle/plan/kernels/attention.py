@@ -14,13 +14,15 @@ class AttentionSpec(EpilogueSpec):
     """Parameters. Pointers: out, q, k, v, operands of the epilogue.
 
     The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: queries
-    [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those of v.
+    [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those
+    of v.
     """
 
     family: ClassVar[str] = "attention"
 
     bf16_dot: bool
-    """q, k and v are bf16; `dtype` is f32, the depth and strides of q and k count pairs of bf16, those of v elements."""
+    """q, k and v are bf16; `dtype` is f32, the depth and strides of q and k count pairs of bf16, those of v
+    elements."""
     edge: int
     """Vectors of the last block of queries if it is not full, else 0."""
     ragged: bool

@@ -11,7 +11,8 @@ from treadle.plan.kernel_spec import KernelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueSpec(KernelSpec):
-    """Parameters of a kernel that applies an epilogue to finished sums. The epilogue's operands are its last pointers."""
+    """Parameters of a kernel that applies an epilogue to finished sums. The epilogue's operands are its last
+    pointers."""
 
     dtype: DType
     """Dtype of the sums, and of the factors unless the kernel says otherwise."""

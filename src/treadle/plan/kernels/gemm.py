@@ -25,7 +25,8 @@ class GemmSpec(EpilogueSpec):
     rows: tuple[int, ...]
     """The one or two heights of register blocks, the larger first."""
     source: str
-    """How panels of b are read: `packed`; `rows`, in place unless not full; `copied`, from rows; or as `copy_panel` says."""
+    """How panels of b are read: `packed`; `rows`, in place unless not full; `copied`, from rows; or as `copy_panel`
+    says."""
     unit_row: bool
     """The row stride of a is 1."""
     unit_depth: bool

@@ -26,9 +26,9 @@ class StrassenLeftSpec(KernelSpec):
 class GemmStrassenSpec(EpilogueSpec):
     """Parameters.
 
-    Pointers: out, the sums of a, b [pair, part, block, depth, vectors * lanes], operands of the epilogue. The depth and its
-    parts are multiples of 2 * lanes, the columns of 2 * vectors * lanes. Scratch: the products of one register block, then
-    the results of pairs of panels.
+    Pointers: out, the sums of a, b [pair, part, block, depth, vectors * lanes], operands of the epilogue. The depth and
+    its parts are multiples of 2 * lanes, the columns of 2 * vectors * lanes. Scratch: the products of one register
+    block, then the results of pairs of panels.
     """
 
     family: ClassVar[str] = "gemm_strassen"

@@ -30,8 +30,8 @@ class RecurrentSpec(KernelSpec):
     """Parameters.
 
     Pointers: states, last state, last cell (of an lstm), x, weights, then bias, first state, first cell, lengths and
-    peepholes if they are there. Weights: for each of PHASES of the cell [directions, tiles, depth, gates, vectors * lanes],
-    0 where there is no hidden unit. Scratch: BUFFERS of [rows, lanes of all tiles].
+    peepholes if they are there. Weights: for each of PHASES of the cell [directions, tiles, depth, gates, vectors *
+    lanes], 0 where there is no hidden unit. Scratch: BUFFERS of [rows, lanes of all tiles].
     """
 
     family: ClassVar[str] = "recurrent"
