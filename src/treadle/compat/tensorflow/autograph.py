@@ -322,8 +322,8 @@ def _assign(names: Sequence[str], targets: Targets, call: ast.Call, at: ast.stmt
     if not given:
         return [ast.copy_location(ast.Expr(call), at)]
     assigned_to = ast.Tuple([named(name, store=True) for name in given], ast.Store())
-    gone: list[ast.stmt] = [ast.Delete([ast.Name(name, ast.Del())]) for name in targets.names]
-    made = [ast.Assign([assigned_to], call), *targets.set(), *gone, *_unset(names)]
+    deletions: list[ast.stmt] = [ast.Delete([ast.Name(name, ast.Del())]) for name in targets.names]
+    made = [ast.Assign([assigned_to], call), *targets.set(), *deletions, *_unset(names)]
     return [ast.fix_missing_locations(ast.copy_location(statement, at)) for statement in made]
 
 

@@ -155,7 +155,7 @@ class _Importer:
         return found
 
     def _raise_missing(self, ref: Ref, node: Node) -> Tensor:
-        raise Fault(f"{node.place} reads {tensor_name(ref)!r}, which is no tensor")
+        raise Fault(f"{node.place} reads {tensor_name(ref)!r}, which is not a tensor")
 
     def _create(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         """Create the operation of `node` and return its results."""

@@ -113,12 +113,12 @@ LIKE = (
 """Advice for other missing names, by a part of the full name in lower case."""
 
 
-def absent(path: str, name: str, there: list[str]) -> AttributeError:
+def absent(path: str, name: str, existing: list[str]) -> AttributeError:
     """Return the error for a missing name: where it is instead, or which names are similar."""
     import difflib
 
     elsewhere = [full for full in PUBLIC if full.rpartition(".")[2] == name]
-    close = difflib.get_close_matches(name, there, 3, 0.75)
+    close = difflib.get_close_matches(name, existing, 3, 0.75)
     if name in INSTEAD:
         advice = INSTEAD[name]
     elif elsewhere:

@@ -112,8 +112,8 @@ def _stack(op: Operation) -> Dims:
     found, axis = _agreeing(op), op.attrs.get("axis", 0)
     if found is None:
         return None
-    place = axis if axis >= 0 else len(found) + 1 + axis
-    return [*found[:place], len(op.inputs), *found[place:]]
+    axis_index = axis if axis >= 0 else len(found) + 1 + axis
+    return [*found[:axis_index], len(op.inputs), *found[axis_index:]]
 
 
 def _transpose(op: Operation) -> Dims:
@@ -190,8 +190,8 @@ def _squeezed(op: Operation) -> Dims:
     dims, axis = _first(op), op.attrs.get("axis")
     if dims is None or axis is None or axis == ():
         return None
-    gone = {place % len(dims) for place in ([axis] if isinstance(axis, int) else axis)}
-    return [dim for place, dim in enumerate(dims) if place not in gone]
+    removed = {axis_index % len(dims) for axis_index in ([axis] if isinstance(axis, int) else axis)}
+    return [dim for axis_index, dim in enumerate(dims) if axis_index not in removed]
 
 
 def _vector(op: Operation) -> Dims:

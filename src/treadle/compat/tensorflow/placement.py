@@ -30,15 +30,15 @@ def resolve_device(device: str, name: str, *, soft: bool, cpus: int) -> str:
 
     With `soft` placement the first CPU replaces a missing device. Raises InvalidArgumentError otherwise.
     """
-    there = [cpu_name(number) for number in range(cpus)]
-    if not device or device in there:
-        return device or there[0]
+    available = [cpu_name(number) for number in range(cpus)]
+    if not device or device in available:
+        return device or available[0]
     if soft:
-        return there[0]
+        return available[0]
     raise InvalidArgumentError(
         None,
         None,
         f"Cannot assign a device for operation {name}: Operation was explicitly assigned to {device} but available "
-        f"devices are [ {', '.join(there)} ]. Make sure the device specification refers to a valid device, or set "
+        f"devices are [ {', '.join(available)} ]. Make sure the device specification refers to a valid device, or set "
         "allow_soft_placement=True.",
     )

@@ -191,7 +191,7 @@ class Program:
         )
         if rest is not None and len(deferred) == len(self.ops) and fixed <= self.fixed:
             raise InvalidArgumentError(
-                None, deferred[0], f"{deferred[0].name}: its shape depends on values that only a run tells"
+                None, deferred[0], f"{deferred[0].name}: its shape depends on values that only a run knows"
             )
         outputs = {tensor: made[tensor] for tensor in ready if tensor in made}
         results = [*outputs.values(), *e.tokens]

@@ -279,9 +279,9 @@ def for_(
         return state
     count = call("_index", call("shape", items), [0], (("at", 0),))
     found = while_(
-        lambda place, *now: both(call("less", place, count), lambda: continues(*now)),
-        lambda place, *now: (call("add", place, 1), *body(call("gather", items, place), *now)),
-        replace(names, texts=("the place in the loop", *names.texts), live=(True, *names.live)),
+        lambda index, *now: both(call("less", index, count), lambda: continues(*now)),
+        lambda index, *now: (call("add", index, 1), *body(call("gather", items, index), *now)),
+        replace(names, texts=("the index of the loop", *names.texts), live=(True, *names.live)),
         (convert_to_tensor(0), *state),
     )
     return found[1:]
@@ -300,7 +300,7 @@ def _unrolled_for(
         condition = as_condition(continues(*state), "for loop", names.where)
         if isinstance(condition, Tensor) and not hasattr(items, "__len__"):
             raise OperatorNotAllowedInGraphError(
-                f"{names.where}: a tensor decides whether this `for` goes on, but over {type(items).__name__!r} "
+                f"{names.where}: a tensor decides whether this `for` continues, but over {type(items).__name__!r} "
                 "it runs while the graph is built: use tf.range or a tensor, or a list"
             )
         if condition is False:

@@ -75,7 +75,9 @@ class Variable(TensorLike):
             EAGER.assign(self, np.asarray(first))
         else:
             if getattr(first.graph, "outer", None) is not None:
-                raise ValueError(f"{self.op_name} is made inside cond or while_loop; make it outside, assign it there")
+                raise ValueError(
+                    f"{self.op_name} is created inside cond or while_loop; create it outside and assign it there"
+                )
             self._initializer = self._write("Assign", first).op
             keys = [GLOBAL, *([TRAINABLE] if trainable else [])] if collections is None else collections
             for key in keys:
@@ -94,7 +96,7 @@ class Variable(TensorLike):
         known = constant_value(first) if isinstance(first, Tensor) else first
         if known is None:
             raise ValueError(
-                "a variable made in a tf.function wanted a first value that does not depend on its arguments"
+                "the initial value of a variable created in a tf.function must not depend on the arguments"
             )
         with eager_scope():
             Variable.__init__(self, known, trainable, dtype, name, shape)

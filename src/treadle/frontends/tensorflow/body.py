@@ -50,7 +50,7 @@ class Body:
             if ref not in self.aliases:
                 return ref
             ref = self.aliases[ref]
-        raise Fault(f"the tensor {tensor_name(ref)!r} is made of itself")
+        raise Fault(f"the tensor {tensor_name(ref)!r} depends on itself")
 
     def resolve_aliases(self) -> None:
         """Replace aliases among the inputs of all nodes. Raises Fault if they form a circle."""
@@ -159,7 +159,7 @@ def expanded(body: Body, library: Library) -> Body:
             below = f"{copy.name}/"
             inputs = inputs[1:] if node.op in BRANCHES else inputs
             if len(inner.arguments) > len(inputs):
-                raise Fault(f"{copy.place} gives {len(inputs)} inputs, but {name!r} takes {len(inner.arguments)}")
+                raise Fault(f"{copy.place} passes {len(inputs)} inputs, but {name!r} takes {len(inner.arguments)}")
             arguments = zip(inner.arguments, inputs, strict=False)
             whole.aliases.update(((below + argument, 0), ref) for argument, ref in arguments)
             results = enumerate(inner.results)

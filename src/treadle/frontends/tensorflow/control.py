@@ -109,7 +109,7 @@ class DeferredNode:
             found = self._form.emit(emitter, self._node, values)[: len(self._dtypes)]
         except (Fault, NeedsShapeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
             what = error.what if isinstance(error, ShapeError) else str(error)
-            raise KernelError(what or "its result depends on what no run tells") from error
+            raise KernelError(what or "its result depends on values that are unknown in the run") from error
         emitter.graph.outputs = [value for value in found if value.data is None]
         try:
             known = evaluate(emitter.graph, given)

@@ -74,7 +74,7 @@ class Emitter:
     def limited(count: int, most: int) -> int:
         """Return `count`. Raises LimitError if it is more than `most`."""
         if count > most:
-            raise LimitError(f"{count} are asked for; at most {most} are allowed")
+            raise LimitError(f"{count} are requested; at most {most} are allowed")
         return count
 
     def full(self, shape: Sequence[int], number: float, dtype: DType) -> Value:

@@ -169,16 +169,16 @@ class TensorList:
         found = [self._item(index, None if self._is_written(index) else known) for index in indices]
         first = found[0].shape
         if any(item.shape != first for item in found):
-            place = next(place for place, item in enumerate(found) if item.shape != first)
+            position = next(position for position, item in enumerate(found) if item.shape != first)
             raise KernelError(
                 "Shapes of all inputs must match: "
-                f"values[0].shape = {dims_text(first)} != values[{place}].shape = {dims_text(found[place].shape)}"
+                f"values[0].shape = {dims_text(first)} != values[{position}].shape = {dims_text(found[position].shape)}"
             )
         if not fits(dims, first):
             raise KernelError(f"Incompatible shapes: the items are {dims_text(first)}, wanted {dims_text(dims)}")
         result = np.empty((len(found), *first), self.dtype.numpy)
-        for place, item in enumerate(found):
-            result[place] = item
+        for position, item in enumerate(found):
+            result[position] = item
         return result
 
     def concatenated(self, dims: Dims = None) -> tuple[Array, Array]:
@@ -195,10 +195,10 @@ class TensorList:
                 )
             rest = tuple(dim for dim in wanted[1:] if dim is not None)
             return np.zeros((0, *rest), self.dtype.numpy), np.zeros(0, np.int64)
-        for place, item in enumerate(found):
+        for position, item in enumerate(found):
             if item.shape[1:] != found[0].shape[1:]:
                 raise KernelError(
-                    f"Concat saw a shape mismatch: {dims_text(found[0].shape)} and, at index {place}, "
+                    f"Concat saw a shape mismatch: {dims_text(found[0].shape)} and, at index {position}, "
                     f"{dims_text(item.shape)}"
                 )
         return np.concatenate(found), np.array([len(item) for item in found], np.int64)

@@ -149,11 +149,11 @@ def _replace_merge(
 ) -> list[PathConditions]:
     """Replace the Merge `node` in `plain`, and return the conditions that its result still has."""
     if len(node.inputs) != 2:
-        raise Unsupported(f"{node.place}: treadle takes merges of two sides, got {len(node.inputs)}")
+        raise Unsupported(f"{node.place}: treadle supports merges of two sides, got {len(node.inputs)}")
     first, second = input_conditions[0], input_conditions[1]
     split = [(predicate, side) for predicate, side in first if (predicate, 1 - side) in second]
     if not split:
-        raise Fault(f"{node.place}: no Switch parts its two inputs")
+        raise Fault(f"{node.place}: no Switch separates its two inputs")
     predicate, side = min(split)
     no, yes = node.inputs if side == 0 else node.inputs[::-1]
     left: PathConditions = (first | second) - {(predicate, 0), (predicate, 1)}

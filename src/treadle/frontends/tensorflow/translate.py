@@ -105,7 +105,7 @@ class Translation:
         return [Value.constant(self.emitter.graph.unique_name(node.name), array)]
 
     def placeholder(self, _: Node, __: list[Value]) -> Sequence[Value]:
-        raise Fault("it is an input that is not among the inputs asked for")
+        raise Fault("it is an input, but not among the inputs requested")
 
     def print(self, _: Node, values: list[Value]) -> Sequence[Value]:
         return [self.emitter.add("identity", values[0])]

@@ -129,7 +129,7 @@ def test_a_missing_file_raises(tmp_path: Path) -> None:
         ({"outputs": ["y", "y"]}, "once"),
         ({"inputs": ["nowhere"]}, "names 'nowhere'"),
         ({"inputs": ["aside"]}, "no output depends on the input 'aside'"),
-        ({"inputs": []}, "not among the inputs"),
+        ({"inputs": []}, "not among the inputs requested"),
     ],
 )
 def test_names_of_tensors_must_exist(options: dict[str, list[str]], words: str) -> None:

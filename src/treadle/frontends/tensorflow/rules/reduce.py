@@ -103,10 +103,10 @@ def count_nonzero(
     e: Emitter, input: Same, axis: Axes = None, keepdims: bool = False, dtype: DType = dtypes.i64
 ) -> Value:
     """Return the number of elements that are not 0."""
-    there = (
+    nonzero = (
         e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
     )
-    return e.add("reduce_sum", e.cast(there, dtype), axes=axes_of(axis), keepdims=bool(keepdims))
+    return e.add("reduce_sum", e.cast(nonzero, dtype), axes=axes_of(axis), keepdims=bool(keepdims))
 
 
 def clip_by_norm(e: Emitter, t: Same, clip_norm: Same, axes: Axes = None) -> Value:
