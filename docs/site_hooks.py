@@ -1,7 +1,8 @@
 """Hooks of mkdocs.yml: pages made from files outside docs/, and links that lead out of docs/.
 
 README.md, ARCHITECTURE.md and others are also read in the repository, with links that work there. The site has a page
-for each of them, and links to other files of the repository become plain text. A link to a file that does not exist fails the build.
+for each of them, and links to other files of the repository become plain text. A link to a file that does not exist
+fails the build.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Draws docs/guide/threads.svg: one small model run with four pairs of numbers, from real traces.
 
-Run by `scripts/docs`. Two independent branches of matrix products meet in a third; each panel shows who did what when.
+Run by `scripts/docs`. Two independent branches of matrix products meet in a third; each panel shows which worker ran which op when.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WIDTH, LEFT, LANE, GAP = 860, 90, 26, 44
 
 
 def model() -> ModelProto:
-    """Three products in branch a, two in branch b, one that joins them."""
+    """Returns a model with three products in branch a, two in branch b, and one that joins them."""
     weight = np.random.default_rng(0).standard_normal((SIZE, SIZE)).astype(np.float32) / np.float32(np.sqrt(SIZE))
     weights, nodes = [], []
 
@@ -51,7 +51,7 @@ def model() -> ModelProto:
 
 
 def typical_run(session: treadle.Session, x: np.ndarray) -> list[Event]:
-    """The events of the run of median length among `ROUNDS`."""
+    """Returns the events of the run of median length out of `ROUNDS`."""
     runs = []
     for _ in range(ROUNDS):
         session.run({"x": x})
@@ -62,12 +62,12 @@ def typical_run(session: treadle.Session, x: np.ndarray) -> list[Event]:
 
 
 def length(events: list[Event]) -> int:
-    """ns from the first start to the last end."""
+    """Returns the time from the first start to the last end in ns."""
     return max(event.end for event in events) - min(event.start for event in events)
 
 
 def panel(top: int, title: str, events: list[Event], scale: float) -> Iterator[str]:
-    """A title and one lane a worker; `scale` is pixels a ns."""
+    """Yields a title and one lane per worker; `scale` is in pixels per ns."""
     origin = min(event.start for event in events)
     yield f'<text x="{LEFT}" y="{top}" class="title">{escape(title)}</text>'
     for worker in range(2):
@@ -90,7 +90,7 @@ def panel(top: int, title: str, events: list[Event], scale: float) -> Iterator[s
 
 
 def draw(traces: list[list[Event]]) -> str:
-    """The whole picture; all panels have the same scale of time."""
+    """Returns the whole picture; all panels have the same time scale."""
     scale = (WIDTH - LEFT - 90) / max(map(length, traces))
     height = len(traces) * (2 * LANE + GAP) + 10
     lines = [
@@ -106,7 +106,7 @@ def draw(traces: list[list[Event]]) -> str:
 
 
 def main(path: Path) -> None:
-    """Measure, draw, write."""
+    """Runs the model, draws the picture and writes it."""
     session = treadle.Session(model())
     x = np.random.default_rng(1).standard_normal((SIZE, SIZE)).astype(np.float32)
     traces = []

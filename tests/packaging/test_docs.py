@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,9 @@ def exists(path: str, folder: Path) -> bool:
     return any((folder / f"{known}{suffix}").exists() for suffix in ("", ".py"))
 
 
-def sections(text: str) -> Iterator[tuple[str, str]]:
-    """Each folder of ARCHITECTURE's code map, and the list of its modules."""
-    for title, body in re.findall(r"^### `([^`]+)`\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL):
-        yield title, body[body.index("\n- ") :]
+def sections(text: str) -> list[tuple[str, str]]:
+    """Returns each folder of ARCHITECTURE's code map with its section."""
+    return re.findall(r"^### `([^`]+)`\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "native/README.md"])
@@ -48,7 +46,7 @@ def test_every_module_in_the_code_map_exists() -> None:
     folders = set()
     for title, body in sections((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")):
         folders.add(title)
-        for item in re.split(r"^- ", body, flags=re.MULTILINE)[1:]:
+        for item in re.findall(r"^- .*(?:\n  .*)*", body, re.MULTILINE):
             names = [name for name in CODE.findall(item) if re.fullmatch(r"[a-z_0-9]+", name)]
             homes = [ROOT / title, ROOT / title / names[0]]
             missing += [f"{title}{name}" for name in names if not any(exists(name, home) for home in homes)]

@@ -1,4 +1,4 @@
-"""The guide speaks of what there is."""
+"""The guide matches the code."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ def test_every_call_in_the_guide_exists_with_its_arguments(page) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_variable_in_the_guide_is_read(page) -> None:
     """
-    TREADLE_* names are knobs or thread settings.
+    Names that begin with TREADLE_ are knobs or thread settings.
     """
     named = set(re.findall(r"\bTREADLE_[A-Z_]+\b", page.read_text(encoding="utf-8")))
 
     assert named <= {*knobs.KNOBS, *VARIABLES}
 
 
-def test_the_table_of_settings_is_current() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_generated_tables_are_current(page) -> None:
     """
     `scripts/docs` would change nothing.
     """
-    guide = (ROOT / "docs" / "guide" / "settings.md").read_text(encoding="utf-8")
-    writer = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))
+    guide = page.read_text(encoding="utf-8")
+    writer = runpy.run_path(str(ROOT / "docs" / "guide_tables.py"))
 
-    assert writer["with_table"](guide) == guide
+    assert writer["with_tables"](page.name, guide) == guide
 
 
 ELSEWHERE = {
@@ -84,13 +85,13 @@ ELSEWHERE = {
         KernelContext_ParallelFor
     """,
 }
-"""The thread settings of others: of their documentation, protocol buffers, headers and key tables."""
+"""The thread settings of other systems, from their documentation, protocol buffers, headers and key tables."""
 
 
 @pytest.mark.parametrize("library", ELSEWHERE)
-def test_each_thread_setting_of_others_has_its_line(library) -> None:
+def test_each_thread_setting_of_other_systems_has_a_line(library) -> None:
     """
-    In the section of its library: the setting, what it is in treadle, and how that differs.
+    In the section of its library: the setting, its counterpart in treadle, and how that differs.
     """
     page = (ROOT / "docs" / "guide" / "threads.md").read_text(encoding="utf-8")
     section = page.split(f"\n### {library}\n")[1].split("\n### ")[0]
@@ -103,7 +104,7 @@ def test_each_thread_setting_of_others_has_its_line(library) -> None:
 
 def test_the_guide_has_one_picture_and_answers_which_number_to_pick() -> None:
     """
-    And the picture is there.
+    The file of the picture exists.
     """
     page = (ROOT / "docs" / "guide" / "threads.md").read_text(encoding="utf-8")
 
@@ -138,7 +139,7 @@ PUBLIC = {
 @pytest.mark.parametrize("section", PUBLIC)
 def test_the_reference_lists_every_public_name(section) -> None:
     """
-    Names, arguments and errors, each in the section of its home.
+    Names, arguments and errors, each in the section of its module.
     """
     page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
     part = page.split(f"\n## `{section}`\n")[1].split("\n## ")[0]
@@ -146,9 +147,9 @@ def test_the_reference_lists_every_public_name(section) -> None:
     assert [name for name in PUBLIC[section] if not re.search(rf"`[^`]*\b{name}\b", part)] == []
 
 
-def test_members_of_classes_that_are_called_in_the_reference_can_be() -> None:
+def test_members_that_the_reference_writes_with_brackets_are_callable() -> None:
     """
-    In the row of each class; what is a property is written without brackets.
+    In the row of each class. Properties are written without brackets.
     """
     page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)\([^|]*\| (.*) \|$", page, re.MULTILINE)
@@ -162,7 +163,7 @@ def test_members_of_classes_that_are_called_in_the_reference_can_be() -> None:
 
 def test_the_reference_lists_every_option_of_every_command() -> None:
     """
-    And no other.
+    It lists no other options.
     """
     page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
     rows = dict(

@@ -1,4 +1,4 @@
-"""The programs that the guide shows run as they stand there."""
+"""The programs of the guide run without changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""The README's example runs, and no link of the documents is broken."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def vision_model() -> onnx.ModelProto:
 
 def test_the_example_runs(tmp_path: Path) -> None:
     """
-    The README's first block of Python is a whole program.
+    The README's first block of Python is a complete program.
     """
     (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[:1]
     onnx.save(vision_model(), tmp_path / "model.onnx")
@@ -38,14 +38,14 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What links to parts of a page are called: its headings in lower case, words joined by hyphens."""
+    """Returns the anchors of a page: its headings in lower case, words joined by hyphens."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_file_it_points_to_exists() -> None:
+def test_every_link_of_the_documents_works() -> None:
     """
-    No link leads nowhere, not to a missing heading either.
+    Each link names a file of the repository and, after #, a heading of it.
     """
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "native" / "README.md"]
     broken = []
@@ -59,9 +59,9 @@ def test_every_file_it_points_to_exists() -> None:
     assert not broken
 
 
-def test_it_names_no_path_of_one_machine() -> None:
+def test_no_file_names_a_path_of_one_machine() -> None:
     """
-    Nothing in the project speaks of absolute paths of the machine it was written on.
+    No file contains an absolute path of the machine on which it was written.
     """
     suffixes = {".py", ".md", ".h", ".cpp", ".toml", ".txt", ".pyi"}
     files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()

@@ -1,4 +1,4 @@
-"""Finding out what machine this is."""
+"""Detects the target: the instruction set, registers and caches of this machine."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _SYSTEM_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def detect() -> Target:
-    """The target of this machine, or the lesser one that the knob TREADLE_ISA asks for.
+    """Returns the target of this machine, with the instruction set of the knob TREADLE_ISA if that is set.
 
-    Raises KnobError if the CPU lacks what TREADLE_ISA asks for.
+    Raises KnobError if the CPU lacks that instruction set.
     """
     return for_isa(knobs.get("TREADLE_ISA") or best_isa())
 
 
 def best_isa() -> str:
-    """The name of the best instruction set the CPU has."""
+    """Returns the name of the best instruction set of the CPU."""
     return available_isas()[0]
 
 
 def available_isas() -> tuple[str, ...]:
-    """The instruction sets kernels can be generated for and run on this CPU, best first, up to TREADLE_ISA."""
+    """Returns the instruction sets that generators and this CPU support, best first, at most TREADLE_ISA."""
     isas = _isas_of_the_cpu()
     most = knobs.get("TREADLE_ISA")
     return isas[isas.index(most) :] if most in isas else isas
@@ -48,7 +48,7 @@ def _isas_of_the_cpu() -> tuple[str, ...]:
 
 
 def for_isa(isa: str) -> Target:
-    """The target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
+    """Returns the target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
     isas = _isas_of_the_cpu()
     if isa not in isas:
         raise KnobError(f"TREADLE_ISA={isa}: this CPU offers only {', '.join(isas)}; unset TREADLE_ISA")
@@ -76,8 +76,8 @@ def _target(isa: str, caches: tuple[int, int, int]) -> Target:
 
 @lru_cache(maxsize=3)
 def cache_bytes(level: int) -> int:
-    """The size of the data cache of `level` that CPU 0 sees, in bytes; a usual size if unknown."""
-    usual = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}[level]
+    """Returns the size of CPU 0's data cache of `level` in bytes; a typical size if unknown."""
+    typical = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}[level]
     try:
         for folder in sorted(_SYSTEM_CACHES.iterdir()):
             if not folder.name.startswith("index") or (folder / "type").read_text().strip() == "Instruction":
@@ -86,5 +86,5 @@ def cache_bytes(level: int) -> int:
                 text = (folder / "size").read_text().strip()
                 return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
     except (OSError, ValueError):
-        return usual
-    return usual
+        return typical
+    return typical

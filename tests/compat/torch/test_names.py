@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
-
 import pytest
 
 import treadle
 import treadle.compat.torch as torch
-from tests.packaging.sources import ROOT
 from treadle.compat.torch.recording import COMPILED
 
 
@@ -106,13 +103,3 @@ def test_missing_names_say_what_to_use() -> None:
     ):
         with pytest.raises(AttributeError, match=text):
             access()
-
-
-@pytest.mark.parametrize(("writer", "rewritten"), [("torch_table.py", "with_table"), ("aten_table.py", "with_ops")])
-def test_the_guides_lists_are_current(writer: str, rewritten: str) -> None:
-    """
-    `scripts/docs` would change nothing.
-    """
-    guide = (ROOT / "docs" / "guide" / "pytorch.md").read_text(encoding="utf-8")
-
-    assert runpy.run_path(str(ROOT / "docs" / writer))[rewritten](guide) == guide

@@ -27,7 +27,7 @@ _OTHER = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache folder of this test's own, and no kernels left in the process."""
+    """A cache folder for this test, and no kernels linked in the process."""
     path = tmp_path / "cache"
     monkeypatch.setenv("TREADLE_CACHE", str(path))
     monkeypatch.delenv("TREADLE_CACHE_MB", raising=False)
@@ -47,7 +47,7 @@ def _counts(*specs: KernelSpec) -> tuple[int, int, int]:
 
 def test_the_second_build_compiles_nothing(folder: Path) -> None:
     """
-    Kernels are compiled once, then read from disk; repeated specs count once.
+    Kernels are compiled once, then read from disk. Repeated specs count once.
     """
     assert _counts(_SPEC, _OTHER, _SPEC) == (2, 0, 0)
     gc.collect()
@@ -57,7 +57,7 @@ def test_the_second_build_compiles_nothing(folder: Path) -> None:
 
 def test_kernels_in_use_are_shared() -> None:
     """
-    A kernel that is linked already is neither compiled, nor read, nor linked again.
+    A kernel that this process has linked is neither compiled, read nor linked again.
     """
     first = build.build_kernels([_SPEC], targets.detect())
     second = build.build_kernels([_SPEC, _OTHER], targets.detect())
@@ -65,9 +65,9 @@ def test_kernels_in_use_are_shared() -> None:
     assert first.addresses[_SPEC] == second.addresses[_SPEC]
 
 
-def test_kernels_used_lately_are_shared() -> None:
+def test_recently_used_kernels_are_shared() -> None:
     """
-    What nobody uses any more stays linked for a while: sessions that come and go link nothing.
+    An unused kernel stays linked for a while, so that short-lived sessions link nothing.
     """
     address = build.build_kernels([_SPEC], targets.detect()).addresses[_SPEC]
     gc.collect()
@@ -76,16 +76,16 @@ def test_kernels_used_lately_are_shared() -> None:
     assert (again.shared, again.addresses[_SPEC]) == (1, address)
 
 
-def test_no_kernels_are_no_library() -> None:
+def test_a_plan_without_kernels_builds() -> None:
     """
-    A plan without kernels builds.
+    The set of kernels is empty.
     """
     assert _counts() == (0, 0, 0)
 
 
 def test_the_folder_and_its_files_are_private(folder: Path) -> None:
     """
-    Nobody but the user can read or write what will be executed.
+    Only the user can read or write code that processes execute.
     """
     _counts(_SPEC)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -94,9 +94,9 @@ def test_the_folder_and_its_files_are_private(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "grow", "other kernel"])
-def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str) -> None:
+def test_a_damaged_file_is_recompiled_and_replaced(folder: Path, damage: str) -> None:
     """
-    What does not hash to what was written is never executed, and is healed without a word.
+    Code with a wrong hash is never executed. It is replaced without a warning.
     """
     _counts(_SPEC)
     (file,) = folder.iterdir()
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str)
 @pytest.mark.parametrize("mode", [0o777, 0o750, 0o701])
 def test_a_folder_open_to_others_is_refused_with_one_warning(folder: Path, mode: int) -> None:
     """
-    The message says what is wrong and how to mend it; kernels are compiled all the same.
+    The message names the fault and the remedy. Kernels are compiled nevertheless.
     """
     folder.mkdir()
     folder.chmod(mode)
@@ -140,7 +140,7 @@ def test_a_folder_open_to_others_is_refused_with_one_warning(folder: Path, mode:
 
 def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Code that somebody else could have put there is not executed.
+    Code that another user could have written is not executed.
     """
     folder.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
@@ -148,16 +148,16 @@ def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.M
         assert _counts(_SPEC) == (1, 0, 0)
 
 
-def test_a_file_in_the_folders_place_is_refused(folder: Path) -> None:
+def test_a_path_of_a_file_is_refused(folder: Path) -> None:
     """
-    A path that is no folder gives a warning, not an error.
+    A path that is not a folder causes a warning, not an error.
     """
     folder.write_text("")
     with pytest.warns(RuntimeWarning, match="cannot be kept"):
         assert _counts(_SPEC) == (1, 0, 0)
 
 
-def test_off_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_off_stores_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
     TREADLE_CACHE=off touches no disk.
     """
@@ -169,7 +169,7 @@ def test_off_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_the_default_folder_follows_the_desktop_standard(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    XDG_CACHE_HOME counts if it is absolute; else ~/.cache.
+    XDG_CACHE_HOME is used if it is absolute, else ~/.cache.
     """
     monkeypatch.delenv("TREADLE_CACHE")
     monkeypatch.setenv("HOME", "/home/someone")
@@ -179,9 +179,9 @@ def test_the_default_folder_follows_the_desktop_standard(monkeypatch: pytest.Mon
     assert cache_folder() == Path("/home/someone/.cache/treadle")
 
 
-def test_the_oldest_files_make_room(folder: Path) -> None:
+def test_the_least_recently_used_files_are_removed(folder: Path) -> None:
     """
-    Past the limit, files not used for longest go, and leavings of writers that died.
+    Beyond the limit. Unfinished files of dead writers are removed too.
     """
     with open_cache() as opened:
         assert opened is not None
@@ -197,9 +197,9 @@ def test_the_oldest_files_make_room(folder: Path) -> None:
         assert {path.name for path in folder.iterdir()} == {"new", "k0", "k3"}
 
 
-def test_the_key_tells_everything_apart_that_shapes_the_code() -> None:
+def test_the_key_covers_everything_that_shapes_the_code() -> None:
     """
-    Other parameters, other targets and other generators have other names.
+    Different parameters, targets and generators have different keys.
     """
     here, generic = targets.detect(), targets.for_isa("generic")
     specs = [StrassenLeftSpec(dtype=f32), StrassenLeftSpec(dtype=f64), TriluSpec(size=4, upper=True)]
@@ -221,7 +221,7 @@ def test_the_key_depends_on_every_generator_and_record() -> None:
 
 def test_threads_that_build_the_same_kernels_compile_them_once() -> None:
     """
-    Sessions made at once in many threads share the work.
+    Sessions made in many threads at the same time share the work.
     """
     built: list[build.KernelSet] = []
     workers = [
@@ -236,9 +236,9 @@ def test_threads_that_build_the_same_kernels_compile_them_once() -> None:
     assert len({one.addresses[_SPEC] for one in built}) == 1
 
 
-def test_processes_that_write_at_once_leave_whole_files(folder: Path) -> None:
+def test_concurrent_writers_leave_complete_files(folder: Path) -> None:
     """
-    Files appear whole: concurrent writers of one name never show a reader half a file.
+    A reader never sees a part of a file while several processes write it.
     """
     script = (
         "from treadle.codegen.cache import open_cache\n"
@@ -252,9 +252,9 @@ def test_processes_that_write_at_once_leave_whole_files(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["key"]
 
 
-def test_progress_tells_of_kernels_that_are_compiled_only() -> None:
+def test_progress_counts_only_kernels_that_are_compiled() -> None:
     """
-    Progress counts up to the number of kernels missing on disk, and is silent if there are none.
+    It counts up to the number of kernels missing on disk, and is not called if there are none.
     """
     told: list[tuple[int, int]] = []
     build.build_kernels([_SPEC], targets.detect())
@@ -265,7 +265,7 @@ def test_progress_tells_of_kernels_that_are_compiled_only() -> None:
 
 def test_a_failed_write_is_one_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A full disk costs the cache, not the run.
+    On a full disk nothing is cached, but the run succeeds.
     """
 
     def full(*_: object, **__: object) -> None:
@@ -277,9 +277,9 @@ def test_a_failed_write_is_one_warning(folder: Path, monkeypatch: pytest.MonkeyP
     assert not list(folder.iterdir())
 
 
-def test_a_folder_that_can_only_be_read_serves_what_it_holds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    As in a container's image. Nothing can be noted in it, the use of a file included.
+    As in a container's image, where not even the date of a file can be set.
     """
     assert _counts(_SPEC) == (1, 0, 0)
     gc.collect()
@@ -298,7 +298,7 @@ def test_a_folder_that_can_only_be_read_serves_what_it_holds(folder: Path, monke
 
 def test_objects_from_disk_run(folder: Path) -> None:
     """
-    The code that is read back is the code that was compiled.
+    The loaded code equals the compiled code.
     """
     target = targets.detect()
     build.build_kernels([_SPEC], target)

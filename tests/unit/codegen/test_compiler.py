@@ -1,4 +1,4 @@
-"""Kernels compiled by LLVM while others are generated."""
+"""LLVM compiles kernels while others are emitted."""
 
 import threading
 
@@ -41,7 +41,7 @@ def _compiled(threads_seen: set[str] | None = None) -> list[bytes]:
 
 def test_a_second_thread_compiles_the_same_code() -> None:
     """
-    The object code is that of kernels compiled alone, whether one or two threads make it, and no thread is left.
+    One and two threads produce the object code of single compiles, and no thread is left.
     """
     expected = [jit.compile_kernel(spec, targets.detect()) for spec in _SPECS]
     for budget in (1, 2):
@@ -52,9 +52,9 @@ def test_a_second_thread_compiles_the_same_code() -> None:
         assert "treadle-compile" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_system_without_more_threads_compiles_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_no_thread_can_start_the_caller_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Where no thread can be started, the caller's compiles alone.
+    The system refuses to start a thread.
     """
 
     def refused(_: threading.Thread) -> None:
@@ -66,9 +66,9 @@ def test_a_system_without_more_threads_compiles_in_one(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("budget", [1, 2])
-def test_a_generator_that_fails_is_raised_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
+def test_an_error_of_a_generator_is_raised_in_the_caller(monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
     """
-    Invalid IR, and what a generator raises itself, reach the caller; the second thread has ended by then.
+    Invalid IR and exceptions of generators reach the caller, after the second thread has ended.
     """
 
     def failing(*_: object) -> None:
@@ -84,9 +84,9 @@ def test_a_generator_that_fails_is_raised_where_it_was_asked_for(monkeypatch: py
     assert "treadle-compile" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_kernels_are_compiled_with_an_effort_of_their_family() -> None:
+def test_each_family_has_an_optimisation_effort() -> None:
     """
-    Families that gain nothing from the optimiser are listed; an unlisted one has all of it.
+    Families that gain nothing from the optimiser are listed; all others have the full effort.
     """
     assert table.effort_of("elementwise") == "full"
     assert set(table.EFFORTS) <= {spec.family for spec in table.GENERATORS}

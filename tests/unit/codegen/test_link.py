@@ -40,7 +40,7 @@ def compiled(text: str) -> bytes:
 
 def test_functions_of_the_c_library_and_constants_are_reached() -> None:
     """
-    A call out of the code and a reference within it both arrive.
+    A call of the C library and a reference to a constant are resolved.
     """
     code = LinkedCode([("fills", compiled(_CALLS))])
     memory = np.zeros(8, np.uint8)
@@ -51,9 +51,9 @@ def test_functions_of_the_c_library_and_constants_are_reached() -> None:
     assert memory.tolist() == [42] * 5 + [0] * 3
 
 
-def test_every_cut_of_an_object_is_refused() -> None:
+def test_every_truncated_object_is_refused() -> None:
     """
-    An object that ends early is an error, never a crash.
+    A truncated object raises LinkError and never crashes.
     """
     whole = jit.compile_kernel(_SPEC, targets.detect())
     for length in range(0, len(whole), 7):
@@ -72,17 +72,17 @@ def test_every_cut_of_an_object_is_refused() -> None:
         ("define i64 @other() {\n  ret i64 0\n}", "no function f"),
     ],
 )
-def test_what_is_not_understood_is_refused(text: str, fault: str) -> None:
+def test_unsupported_objects_are_refused(text: str, fault: str) -> None:
     """
-    Writable data, unknown functions and objects without the function are left to LLVM.
+    Writable data, unknown functions and objects without the function raise LinkError.
     """
     with pytest.raises(LinkError, match=fault):
         LinkedCode([("f", compiled(text))])
 
 
-def test_llvm_links_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llvm_links_refused_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A library is the same whoever linked it.
+    The library works whether LLVM or treadle linked it.
     """
 
     def refuse(objects: object) -> None:
@@ -97,7 +97,7 @@ def test_llvm_links_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_code_cannot_be_written() -> None:
     """
-    Memory that is executed is not writable.
+    Executable memory is not writable.
     """
     code = LinkedCode([(_SPEC.symbol, jit.compile_kernel(_SPEC, targets.detect()))])
     address = code.addresses[_SPEC.symbol]

@@ -1,4 +1,4 @@
-"""Memory that compiling gives back."""
+"""Memory that is released after a compile."""
 
 import subprocess
 import sys
@@ -31,9 +31,9 @@ print(before, after, jit.compile_kernel(spec, targets.detect()) == first)
 """
 
 
-def test_llvms_code_leaves_memory_and_comes_back() -> None:
+def test_llvms_code_is_dropped_and_mapped_again() -> None:
     """
-    After compiling, most of LLVM's code is not resident any more; what it compiles then is the same.
+    Most of LLVM's code is not resident after a release. A later compile gives the same code.
     """
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
     before, after, same = done.stdout.split()
@@ -42,9 +42,9 @@ def test_llvms_code_leaves_memory_and_comes_back() -> None:
     assert same == "True"
 
 
-def test_only_code_of_the_library_itself_is_dropped() -> None:
+def test_only_code_of_the_library_is_dropped() -> None:
     """
-    Mappings that were or may be written, and those of other files, are left alone.
+    Writable mappings and those of other files are not dropped.
     """
     maps = """1000-2000 r--p 00000000 fe:00 1    /lib/one.so
 2000-5000 r-xp 00001000 fe:00 1    /lib/one.so
@@ -55,9 +55,9 @@ a000-b000 rwxp 00000000 00:00 0
     assert list(resident_memory._executable(maps, "/lib/one.so")) == [(0x2000, 0x3000)]
 
 
-def test_where_nothing_can_be_read_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_nothing_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Without /proc the memory stays as it is.
+    The release does nothing if the mappings cannot be read.
     """
     monkeypatch.setattr(resident_memory, "_MAPS", tmp_path / "none")
     resident_memory._code_of.cache_clear()
