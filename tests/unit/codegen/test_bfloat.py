@@ -1,4 +1,4 @@
-"""bf16 in and out of registers, on every instruction set."""
+"""bf16 is widened and rounded in registers, on every instruction set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treadle.passes.lower.bf16_dot import bf16_bits, pack_bf16
 from treadle.plan.target import Target
 
 SMALLEST = np.float32(2.0**-126)
-"""Numbers below are subnormal: CPUs with an instruction that rounds make them 0."""
+"""The smallest normal number: the instruction of AVX512_BF16 makes smaller ones 0."""
 
 
 def cast(array: np.ndarray, source: DType, result: DType, target: Target) -> np.ndarray:
@@ -25,7 +25,7 @@ def cast(array: np.ndarray, source: DType, result: DType, target: Target) -> np.
     return run_graph(graph, {"x": array}, target=target)["y"]
 
 
-def test_every_bf16_becomes_the_f32_it_is(target: Target) -> None:
+def test_every_bf16_is_widened_exactly(target: Target) -> None:
     """
     All 65,536 patterns, NaN and subnormals among them, keep their bits in the upper half.
     """
@@ -49,7 +49,7 @@ def test_f32_is_rounded_to_nearest_ties_to_even(target: Target) -> None:
     assert np.array_equal(bf16_bits(values), wanted)
 
 
-def test_what_is_not_a_number_and_what_is_subnormal(target: Target) -> None:
+def test_nan_and_subnormal_numbers(target: Target) -> None:
     """
     NaN of every kind stays NaN; a subnormal number becomes the nearest one, or 0.
     """
@@ -64,12 +64,12 @@ def test_what_is_not_a_number_and_what_is_subnormal(target: Target) -> None:
         assert np.array_equal(found, small.astype(bf16.numpy).astype(np.float32))
 
 
-def test_pairs_hold_neighbours_and_an_odd_end_is_filled_with_zero() -> None:
+def test_packed_elements_hold_neighbours_and_an_odd_axis_is_padded() -> None:
     """
-    Element 2 i is the lower half, 2 i + 1 the upper one.
+    Element 2 i is the lower half, 2 i + 1 the upper half.
     """
     values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
-    pairs = pack_bf16(values, axis=0)
-    lower, upper = (pairs << 16).view(np.float32), (pairs & np.uint32(0xFFFF0000)).view(np.float32)
+    packed = pack_bf16(values, axis=0)
+    lower, upper = (packed << 16).view(np.float32), (packed & np.uint32(0xFFFF0000)).view(np.float32)
     assert lower.tolist() == [[1.0, 2.0], [5.0, 6.0]]
     assert upper.tolist() == [[3.0, 4.0], [0.0, 0.0]]

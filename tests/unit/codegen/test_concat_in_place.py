@@ -1,4 +1,4 @@
-"""Convolutions that write straight into what a concatenation of channels makes of them, on every instruction set."""
+"""Convolutions write their results into the output of a concatenation of channels, on every instruction set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANNELS, SIZE = 64, (12, 13)
 
 
 class Branches:
-    """A graph whose values are blocked, on one input of `images` images."""
+    """A graph of blocked values, with one input of `images` images."""
 
     def __init__(self, target: Target, images: int) -> None:
         self.graph, self.layout = Graph(), blocked(target)
@@ -47,7 +47,7 @@ class Branches:
         return value
 
     def conv(self, outputs: int, size: int, x: Value | None = None, residual: Value | None = None) -> Value:
-        """A convolution that keeps the image's size, with a bias, relu, and what is added before it."""
+        """A convolution that keeps the image's size, with a bias, an optional residual and relu."""
         x = x or self.x
         weights = self.rng.standard_normal((outputs, x.static_shape[1], size, size)).astype(np.float32)
         bias = self.rng.standard_normal(outputs).astype(np.float32)
@@ -68,18 +68,18 @@ class Branches:
         return value
 
     def concat(self, *values: Value, axis: int = 1) -> Value:
-        """The values joined."""
+        """The concatenation of the values."""
         return self.add("concat", [*values], {"axis": axis})
 
     def output(self, value: Value) -> None:
-        """Make `value` an output, not blocked."""
+        """Makes `value` a row-major output."""
         plain = self.graph.value("plain", f32, value.static_shape)
         self.graph.add("reorder", [value], outputs=[plain])
         self.graph.outputs.append(plain)
 
 
 def copies(target: Target, make: Callable[[Branches], None], images: int = 3) -> int:
-    """How many copies the graph takes, whose bits are those of one in which every value is an output, and so copied."""
+    """The number of copies in the graph, whose bits must equal those of a graph that copies every value."""
     together, separate = Branches(target, images), Branches(target, images)
     for branches in (together, separate):
         make(branches)
@@ -95,7 +95,7 @@ def copies(target: Target, make: Callable[[Branches], None], images: int = 3) ->
 
 
 def four(branches: Branches, last: int = 16) -> None:
-    """Four convolutions of one input, joined."""
+    """The concatenation of four convolutions of one input."""
     values = [branches.conv(outputs, size) for outputs, size in ((64, 1), (64, 3), (48, 5), (last, 1))]
     branches.output(branches.concat(*values))
 
@@ -113,7 +113,7 @@ def families(target: Target, make: Callable[[Branches], None]) -> set[str]:
 def test_every_kernel_writes_in_place(
     target: Target, images: int, last: int, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether pixels are in one row, in rows or in tiles; the last operand may have spare lanes."""
+    """Kernels write in place for pixels in one row, in rows or in tiles; the last operand may have spare lanes."""
     if family != "conv_winograd":
         monkeypatch.setattr(winograd, "choose_tiling", lambda *_, **__: None)
     first = (lambda shape, target: next(iter(tilings(shape, target)), None)) if family == "conv_strassen" else None
@@ -123,49 +123,51 @@ def test_every_kernel_writes_in_place(
 
 
 def residual(branches: Branches) -> None:
-    """What is added lies as the result does."""
+    """A residual must have the layout and the strides of the result."""
     first = branches.conv(64, 1)
     branches.output(branches.concat(branches.conv(64, 1, first, residual=first), branches.conv(32, 3, first)))
 
 
 def read_by_others(branches: Branches) -> None:
-    """Others would have to wait for all that is written there."""
+    """Another reader would have to wait for the whole concatenation."""
     first = branches.conv(32, 1)
     branches.output(branches.concat(first, branches.conv(32, 3, first)))
 
 
 def joined_twice(branches: Branches) -> None:
-    """It cannot be in two places."""
+    """A value cannot be at two offsets."""
     first = branches.conv(32, 1)
     branches.output(branches.concat(first, first))
 
 
 def joined_again(branches: Branches) -> None:
-    """What is joined has no producer that could write it elsewhere."""
+    """The result of a concatenation has no kernel that could write it elsewhere."""
     first = branches.concat(branches.conv(32, 1), branches.conv(32, 3))
     branches.output(branches.concat(first, branches.conv(64, 1)))
 
 
 def rows(branches: Branches) -> None:
-    """Rows of different operands follow each other in every block of channels."""
+    """In a concatenation of rows, those of different operands follow each other in every block of channels."""
     branches.output(branches.concat(branches.conv(32, 1), branches.conv(32, 3), axis=2))
 
 
 @pytest.mark.parametrize(
     ("make", "expected"), [(residual, 1), (read_by_others, 1), (joined_twice, 2), (joined_again, 1), (rows, 2)]
 )
-def test_copied_where_it_cannot_be_in_place(target: Target, make: Callable[[Branches], None], expected: int) -> None:
+def test_operands_that_cannot_be_in_place_are_copied(
+    target: Target, make: Callable[[Branches], None], expected: int
+) -> None:
     """The other operands are still written in place."""
     assert copies(target, make) == expected
 
 
 def test_axes_count_from_the_end_too(target: Target) -> None:
-    """-3 is the channels of an image."""
+    """Axis -3 is the channels of an image."""
     assert copies(target, lambda b: b.output(b.concat(b.conv(32, 1), b.conv(19, 3), axis=-3))) == 0
 
 
-def test_an_output_has_memory_of_its_own(target: Target) -> None:
-    """Though nothing else reads it than what joins it."""
+def test_an_output_is_copied(target: Target) -> None:
+    """A graph output has memory of its own, even if only the concatenation reads it."""
 
     def make(branches: Branches) -> None:
         first = branches.conv(32, 1)
