@@ -9,13 +9,16 @@ from treadle.frontends.onnx.rules.rule import Rule
 from treadle.graph.value import Value
 
 
-def same(op: str) -> Rule:
-    """A rule for an operator that is the core op `op` on the same operands (not for strings)."""
+def same(op: str, **integers: int) -> Rule:
+    """A rule for an operator that is the core op `op` on the same operands, except strings.
+
+    `integers` are the defaults of the integer attributes that both have under one name.
+    """
 
     def rule(node: OnnxNode, b: Builder) -> Value | None:
         if node.dtype() == dtypes.string:
             return None
-        return b.add(op, *node.inputs)
+        return b.add(op, *node.inputs, **{name: node.integer(name, default) for name, default in integers.items()})
 
     return rule
 
