@@ -27,6 +27,7 @@ from treadle.ops import (
     reorder,
     reshape,
     resize,
+    reverse_sequence,
     scatter,
     shape,
     softmax,
@@ -94,6 +95,9 @@ _TENSOR = (
     OpDef("flatten", reshape.infer_flatten, reshape.evaluate_reshaping("flatten")),
     OpDef("squeeze", reshape.infer_squeeze, reshape.evaluate_reshaping("squeeze"), 1, 2),
     OpDef("unsqueeze", reshape.infer_unsqueeze, reshape.evaluate_reshaping("unsqueeze"), 2, 2),
+    OpDef(
+        "reverse_sequence", reverse_sequence.infer_reverse_sequence, reverse_sequence.evaluate_reverse_sequence, 2, 2
+    ),
     OpDef("expand", expand.infer_expand, expand.evaluate_expand, 2, 2),
     OpDef("tile", expand.infer_tile, expand.evaluate_tile, 2, 2),
     OpDef("depth_to_space", depth_to_space.infer_depth_to_space, depth_to_space.evaluate_depth_to_space),

@@ -154,6 +154,7 @@ RULES: dict[str, Rule] = {
     "Pad": reshape.pad,
     "Reshape": reshape.reshape,
     "Resize": resize.resize,
+    "ReverseSequence": elementwise.same("reverse_sequence", time_axis=0, batch_axis=1),
     "Scatter": gather.scatter_elements,
     "ScatterElements": gather.scatter_elements,
     "ScatterND": gather.scatter_nd,

@@ -33,6 +33,7 @@ from treadle.passes.lower.reduce import lower_reduce
 from treadle.passes.lower.reorder import lower_reorder
 from treadle.passes.lower.reshape import lower_reshape
 from treadle.passes.lower.resize import lower_resize
+from treadle.passes.lower.reverse_sequence import lower_reverse_sequence
 from treadle.passes.lower.scatter import lower_scatter_elements, lower_scatter_nd
 from treadle.passes.lower.slice import lower_slice
 from treadle.passes.lower.softmax import lower_softmax
@@ -80,6 +81,7 @@ LOWERINGS: dict[str, Lowering] = {
     "pad": lower_pad,
     "resize": lower_resize,
     "one_hot": lower_one_hot,
+    "reverse_sequence": lower_reverse_sequence,
     "trilu": lower_trilu,
     "trees": lower_trees,
     "cumsum": lower_cumsum,
