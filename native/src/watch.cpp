@@ -42,8 +42,7 @@ void Watch::check(Clock::time_point now) {
     }
 }
 
-void Watch::maybe_check(double done_ns) {
-    if (!is_on_) return;
+void Watch::count_work(double done_ns) {
     budget_ns_ -= done_ns;
     if (--countdown_ > 0 && budget_ns_ > 0) return;
     // The length of a task is not known in advance. So the clock is read once in as many tasks as took a small part of

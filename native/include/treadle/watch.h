@@ -29,11 +29,16 @@ public:
     void check(Clock::time_point now);
     // maybe_check() calls check() now and then; `done_ns` estimates the work since the last call. It is cheap enough to
     // be called after each task and each chunk.
-    void maybe_check(double done_ns);
+    void maybe_check(double done_ns) {
+        if (is_on_) count_work(done_ns);
+    }
     // time_to_check() returns how long a waiting worker may sleep before it has to call check(); negative: for ever.
     std::chrono::nanoseconds time_to_check(Clock::time_point now) const;
 
 private:
+    // count_work() calls check() once enough work has been done since the clock was last read.
+    void count_work(double done_ns);
+
     bool is_on_ = false;  // if false, nothing below has a meaning
     void (*poll_)() = nullptr;
     Clock::time_point deadline_ = kNever;
