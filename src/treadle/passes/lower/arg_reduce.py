@@ -1,4 +1,4 @@
-"""argmax and argmin."""
+"""Lowering of argmax and argmin."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Ac
     )
 
 
-def place_operands(result: Value, operands: list[Value], ctx: LowerContext) -> tuple[list[Value], Access] | None:
+def access_operands(result: Value, operands: list[Value], ctx: LowerContext) -> tuple[list[Value], Access] | None:
     """The operands that the kernel reads, and the loops over `result`'s memory (strides[0] are those of `result`).
 
     Constants with an element for each channel of a blocked result are padded to whole blocks. None if the layout of an
@@ -51,14 +51,14 @@ def place_operands(result: Value, operands: list[Value], ctx: LowerContext) -> t
         rows = [_plain_strides(operand.static_shape, shape) for operand in operands]
         return operands, collapse(shape, (strides_of(shape), *rows))
     physical = result.layout.physical(shape)
-    placed, rows = [], []
+    read, rows = [], []
     for operand in operands:
-        found = _place_blocked(operand, result, ctx)
-        if found is None:
+        access = _access_blocked(operand, result, ctx)
+        if access is None:
             return None
-        placed.append(found[0])
-        rows.append(found[1])
-    return placed, collapse(physical, (strides_of(physical), *rows))
+        read.append(access[0])
+        rows.append(access[1])
+    return read, collapse(physical, (strides_of(physical), *rows))
 
 
 def _plain_strides(shape: StaticShape, target: StaticShape) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ def _plain_strides(shape: StaticShape, target: StaticShape) -> tuple[int, ...]:
     return tuple(0 if size == 1 else step for size, step in zip(padded, strides_of(padded), strict=True))
 
 
-def _place_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[Value, tuple[int, ...]] | None:
+def _access_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[Value, tuple[int, ...]] | None:
     """(operand, strides over [N, C / block, *spatial, block])"""
     layout, shape = result.layout, result.static_shape
     assert layout is not None

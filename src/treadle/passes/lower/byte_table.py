@@ -42,8 +42,8 @@ def lower_byte_table(
         return None
     numbers = np.arange(256, dtype=np.uint8).view(operands[0].known_dtype.numpy)
     with np.errstate(all="ignore"):
-        (found,) = evaluate_expr(expr, [numbers])
-    table = ctx.constant(found.view(np.uint8), f"{node.name}.table")
+        (results_of_all,) = evaluate_expr(expr, [numbers])
+    table = ctx.constant(results_of_all.view(np.uint8), f"{node.name}.table")
     chunks, per_chunk = partition(elements, each, _PIECE)
     return ctx.call(
         node,

@@ -1,4 +1,4 @@
-"""cumsum."""
+"""Lowering of cumsum: running sums along one axis."""
 
 from __future__ import annotations
 

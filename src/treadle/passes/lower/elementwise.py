@@ -6,7 +6,7 @@ from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, nbytes, partition
-from treadle.passes.lower.broadcast import Access, place_operands
+from treadle.passes.lower.broadcast import Access, access_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
 from treadle.plan.call import Call
@@ -40,20 +40,20 @@ def lower_expr(
         return None
     if result.layout is not None and result.static_shape[1] % result.layout.block and may_fail(expr):
         return None
-    found = place_operands(result, operands, ctx)
-    if found is None:
+    operands_and_access = access_operands(result, operands, ctx)
+    if operands_and_access is None:
         return None
-    placed, access = found
+    reads, access = operands_and_access
     if 0 in result.static_shape:
         return []
     lanes = lanes_for(expr, ctx.target)
     program, given = with_given(expr)
     unroll = unroll_for(expr)
-    traffic = sum(nbytes(value) for value in (*results, *placed))
+    traffic = sum(nbytes(value) for value in (*results, *reads))
     elements = 1
     for size in access.sizes:
         elements *= size
-    tabulated = lower_byte_table(node, expr, results, placed, elements, ctx) if len(access.sizes) == 1 else None
+    tabulated = lower_byte_table(node, expr, results, reads, elements, ctx) if len(access.sizes) == 1 else None
     if tabulated is not None:
         return [tabulated]
     each = max(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
@@ -72,7 +72,7 @@ def lower_expr(
             node,
             spec,
             results,
-            tuple(placed),
+            tuple(reads),
             args=args,
             chunks=chunks,
             cost=CALL_NS + each * elements,

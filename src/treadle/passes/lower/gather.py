@@ -1,4 +1,4 @@
-"""gather, gather_elements and gather_nd."""
+"""Lowering of gather, gather_elements and gather_nd."""
 
 from __future__ import annotations
 

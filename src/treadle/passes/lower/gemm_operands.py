@@ -90,17 +90,17 @@ def operands_of(node: Node) -> Operands:
 
     product_rank = rank + has_rows + has_columns
     perm = node.attrs.get("out_perm") or tuple(range(product_rank))
-    places = [perm.index(axis) for axis in range(product_rank)]
+    positions = [perm.index(axis) for axis in range(product_rank)]
     out_shape = node.output.static_shape
 
     def of_output(value: Value) -> Matrices:
         shape, strides = _padded(value.static_shape, strides_of(value.static_shape), len(out_shape))
-        steps = [0 if shape[place] == 1 else strides[place] for place in places]
+        steps = [0 if shape[axis] == 1 else strides[axis] for axis in positions]
         row = steps[rank] if has_rows else 0
         column = steps[-1] if has_columns else 0
         return Matrices(value, tuple(steps[:rank]), row, column)
 
-    found = Operands(
+    product = Operands(
         batch=batch,
         rows=rows,
         columns=columns,
@@ -120,7 +120,7 @@ def operands_of(node: Node) -> Operands:
         out=of_output(node.output),
         epilogue=tuple(of_output(node.operand(index)) for index in range(2, len(node.inputs))),
     )
-    return _merge_rows(_merge_batch(found))
+    return _merge_rows(_merge_batch(product))
 
 
 def _factor(node: Node, index: int, side: str) -> tuple[tuple[int, ...], Strides]:

@@ -1,4 +1,4 @@
-"""one_hot."""
+"""Lowering of one_hot: rows of "off" with one "on"."""
 
 from __future__ import annotations
 

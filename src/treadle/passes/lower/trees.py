@@ -1,4 +1,4 @@
-"""trees."""
+"""Lowering of trees: rows through decision trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""trilu."""
+"""Lowering of trilu: one triangle of matrices."""
 
 from __future__ import annotations
 
