@@ -47,9 +47,9 @@ class TestRunning:
         """
         module = seeded(lambda: ResNet50(classes=10, blocks=(1, 1, 1, 1)))
         x = torch.randn(1, 3, 64, 64)
-        wanted = module(x)
+        expected = module(x)
 
-        torch.testing.assert_close(compiled(module)(x), wanted, rtol=0, atol=1e-4 * float(wanted.abs().max()))
+        torch.testing.assert_close(compiled(module)(x), expected, rtol=0, atol=1e-4 * float(expected.abs().max()))
         assert dynamo.report().fallbacks == ()
 
     def test_bert(self):
@@ -99,11 +99,11 @@ class TestRunning:
     def test_many_threads_call_it(self):
         module = modules.Block()
         fast, x = compiled(module), torch.randn(2, 3, 8, 8)
-        wanted, wrong = fast(x), []
+        expected, wrong = fast(x), []
 
         def call():
             with torch.no_grad():
-                wrong.extend(1 for _ in range(20) if not torch.equal(fast(x), wanted))
+                wrong.extend(1 for _ in range(20) if not torch.equal(fast(x), expected))
 
         threads = [threading.Thread(target=call) for _ in range(4)]
         for thread in threads:

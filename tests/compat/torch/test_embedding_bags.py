@@ -18,7 +18,7 @@ REDUCE = {"sum": lambda rows: rows.sum(0), "mean": lambda rows: rows.mean(0), "m
 t = torch.from_numpy
 
 
-def _wanted(bags, mode, padding, weights):
+def _expected(bags, mode, padding, weights):
     """Returns the bags, computed one by one."""
     found = []
     for bag, factors in zip(bags, weights, strict=True):
@@ -33,13 +33,13 @@ def test_bags_of_one_size(mode, padding):
     """
     A matrix of indices: padding rows do not count, and a bag of padding only is 0. Eagerly and in a script.
     """
-    wanted = _wanted(EVEN, mode, None if padding is None else 4, np.ones(EVEN.shape))
+    expected = _expected(EVEN, mode, None if padding is None else 4, np.ones(EVEN.shape))
 
     def call():
         return F.embedding_bag(t(EVEN), t(TABLE), mode=mode, padding_idx=padding)
 
     for result in (call(), torch.jit.script(_calls)(call)):
-        np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def _calls(made):
@@ -55,12 +55,12 @@ def test_bags_of_any_size(mode, padding, last):
     """
     ends = ENDS[1:] if last else [*OFFSETS[1:], 9]
     bags = [FLAT[begin:end] for begin, end in zip(ENDS if last else OFFSETS, ends, strict=False)]
-    wanted = _wanted(bags, mode, padding, [np.ones(len(bag)) for bag in bags])
+    expected = _expected(bags, mode, padding, [np.ones(len(bag)) for bag in bags])
 
     offsets = t(ENDS if last else OFFSETS)
     found = F.embedding_bag(t(FLAT), t(TABLE), offsets, mode=mode, include_last_offset=last, padding_idx=padding)
 
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_sums_are_weighted_per_sample():
@@ -73,7 +73,7 @@ def test_sums_are_weighted_per_sample():
     found = layer(t(EVEN), per_sample_weights=t(weights)).numpy()
     flat = layer(t(EVEN.reshape(-1)), t(np.array([0, 5, 10])), t(weights.reshape(-1))).numpy()
 
-    np.testing.assert_allclose(found, _wanted(EVEN, "sum", None, weights), rtol=1e-5)
+    np.testing.assert_allclose(found, _expected(EVEN, "sum", None, weights), rtol=1e-5)
     np.testing.assert_allclose(flat, found, rtol=1e-5)
 
 
@@ -88,7 +88,7 @@ def test_the_layer_averages_by_default():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("call", "error", "message"),
     [
         (lambda: F.embedding_bag(t(EVEN), t(TABLE), t(OFFSETS)), ValueError, "offsets has to be None"),
         (lambda: F.embedding_bag(t(FLAT), t(TABLE)), ValueError, "1D Tensor but got None"),
@@ -123,11 +123,11 @@ def test_the_layer_averages_by_default():
         (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS * 2)), IndexError, "out of range"),
     ],
 )
-def test_invalid_arguments_raise(call, error, said):
+def test_invalid_arguments_raise(call, error, message):
     """
     Shapes, modes, indices outside the table, and offsets that do not start at 0, decrease, or exceed the indices.
     """
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         call()
 
 

@@ -37,8 +37,8 @@ class Products(torch.nn.Module):
         return y + z
 
 
-def close(found: torch.Tensor, wanted: np.ndarray) -> None:
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
+def close(found: torch.Tensor, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_module_that_forks_a_product_and_waits_for_it() -> None:
@@ -94,10 +94,10 @@ def test_a_frozen_module_keeps_its_parameters() -> None:
     module = torch.jit.script(Products(4)).eval()
     frozen = torch.jit.freeze(module)
     x = torch.rand(4, 4)
-    wanted = module(x).numpy()
+    expected = module(x).numpy()
     module.w_y.zero_()
 
-    close(frozen(x), wanted)
+    close(frozen(x), expected)
 
 
 def twice(x):
@@ -223,7 +223,7 @@ def test_several_threads_run_one_script_concurrently() -> None:
     """
     module = torch.jit.script(Products(64))
     inputs = [torch.rand(64, 64) for _ in range(4)]
-    wanted = [x.numpy() @ module.w_y.numpy() + x.numpy() @ module.w_z.numpy() for x in inputs]
+    expected = [x.numpy() @ module.w_y.numpy() + x.numpy() @ module.w_z.numpy() for x in inputs]
     found: dict[int, np.ndarray] = {}
 
     def client(index: int) -> None:
@@ -236,7 +236,7 @@ def test_several_threads_run_one_script_concurrently() -> None:
     for each in clients:
         each.join()
 
-    for index, each in enumerate(wanted):
+    for index, each in enumerate(expected):
         np.testing.assert_allclose(found[index], each, rtol=1e-4)
 
 
@@ -254,11 +254,11 @@ def test_deeply_nested_forks_from_several_threads_while_settings_change() -> Non
     """
     program = torch.jit.script(tree)
     x = torch.rand(8, 8)
-    wanted = program(x, 5).numpy()
+    expected = program(x, 5).numpy()
     found: list[bool] = []
 
     def client() -> None:
-        found.extend(np.array_equal(program(x, 5).numpy(), wanted) for _ in range(3))
+        found.extend(np.array_equal(program(x, 5).numpy(), expected) for _ in range(3))
 
     clients = [threading.Thread(target=client) for _ in range(4)]
     for each in clients:

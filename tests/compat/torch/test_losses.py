@@ -80,8 +80,8 @@ def test_losses(name):
     """
     Each loss agrees with its definition or with PyTorch's number.
     """
-    made, wanted = LOSSES[name]
-    np.testing.assert_allclose(made().numpy(), wanted, rtol=2e-5, atol=1e-6)
+    made, expected = LOSSES[name]
+    np.testing.assert_allclose(made().numpy(), expected, rtol=2e-5, atol=1e-6)
 
 
 MATRICES = {
@@ -120,10 +120,10 @@ def test_matrices(name):
     """
     Inverses, determinants and solutions agree with NumPy's, in float32.
     """
-    made, wanted = MATRICES[name]
+    made, expected = MATRICES[name]
     found = made().numpy()
-    assert (found.dtype, found.shape) == (np.float32, np.shape(wanted))
-    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-5)
+    assert (found.dtype, found.shape) == (np.float32, np.shape(expected))
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5)
 
 
 @torch.jit.script
@@ -139,9 +139,9 @@ def test_scripts_with_matrix_functions_are_replayed():
     for shift in range(5):
         a = SQUARES + shift * np.eye(4, dtype=np.float32)
         entropy, solution = perplexity_and_solution(t(LOGITS + shift), t(CLASSES), t(a))
-        wanted = np.linalg.solve(a, a.swapaxes(1, 2)) + np.linalg.det(a)[:, None, None]
+        expected = np.linalg.solve(a, a.swapaxes(1, 2)) + np.linalg.det(a)[:, None, None]
         np.testing.assert_allclose(entropy.numpy(), np.exp(HIT.mean()), rtol=1e-5)
-        np.testing.assert_allclose(solution.numpy(), wanted, rtol=1e-4)
+        np.testing.assert_allclose(solution.numpy(), expected, rtol=1e-4)
 
 
 def test_a_matrix_without_inverse_raises():

@@ -29,7 +29,7 @@ class TestTensorsWithoutAxes:
             lambda x, dim: torch.min(x, dim, keepdim=True),
         ],
     )
-    def test_values_and_places(self, function, dim):
+    def test_values_and_indices(self, function, dim):
         values, places = function(ONE, dim)
         assert (values.shape, places.shape) == ((), ())
         assert (values.item(), places.item()) == (2.0, 0)
@@ -48,28 +48,28 @@ class TestTensorsWithoutAxes:
             (lambda x: torch.var(x, 0, unbiased=False), 0.0),
         ],
     )
-    def test_one_result(self, function, wanted):
+    def test_results_of_one_element(self, function, wanted):
         found = function(ONE)
         assert found.shape == ()
         assert found.item() == wanted
 
-    def test_the_places_tell_the_shape_of_what_is_gathered(self):
+    def test_the_result_of_gather_has_the_shape_of_the_index(self):
         assert torch.gather(ONE, 0, torch.tensor([0])).tolist() == [2.0]
         assert torch.gather(torch.tensor([2.0]), 0, torch.tensor(0)).tolist() == 2.0
 
     @pytest.mark.parametrize(
-        ("function", "error", "said"),
+        ("function", "error", "message"),
         [
             (lambda x: torch.split(x, 1), RuntimeError, "at least a 1-dimensional tensor"),
             (lambda x: torch.split(x, [1]), RuntimeError, "at least a 1-dimensional tensor"),
             (torch.unbind, IndexError, "Dimension specified as 0 but tensor has no dimensions"),
         ],
     )
-    def test_there_are_no_parts(self, function, error, said):
-        with pytest.raises(error, match=said):
+    def test_split_and_unbind_raise(self, function, error, message):
+        with pytest.raises(error, match=message):
             function(ONE)
 
-    def test_one_number_has_no_sample_deviation(self):
+    def test_std_of_one_number_is_nan(self):
         assert np.isnan(torch.std(ONE, 0).item())
 
     @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ class TestTensorsWithoutAxes:
             lambda x: torch.flip(x, (1,)),
         ],
     )
-    def test_there_is_no_other_axis(self, function):
+    def test_other_axes_raise(self, function):
         with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-1, 0\]"):
             function(ONE)
 
-    def test_what_needs_an_axis_says_so(self):
+    def test_ops_that_need_an_axis_raise(self):
         with pytest.raises(RuntimeError, match="chunk expects at least a 1-dimensional tensor"):
             torch.chunk(ONE, 2)
         with pytest.raises(RuntimeError, match="Index to scalar can have only 1 value, got 2"):
@@ -112,7 +112,7 @@ class TestNumbersThatDoNotFit:
             (lambda: torch.where(torch.tensor([False]), torch.zeros(1, dtype=torch.int32), 2**40), "int"),
         ],
     )
-    def test_are_refused_where_a_tensor_is_made_or_filled(self, make, name):
+    def test_raise_in_creation_and_fill(self, make, name):
         with pytest.raises(RuntimeError, match=f"^value cannot be converted to type {name} without overflow$"):
             make()
 
@@ -127,7 +127,7 @@ class TestNumbersThatDoNotFit:
             (lambda: torch.tensor([2], dtype=torch.bool), [True]),
         ],
     )
-    def test_negative_ones_wrap_fractions_are_cut_off_and_tensors_are_cast(self, make, wanted):
+    def test_negative_numbers_wrap_fractions_are_truncated_and_tensors_are_cast(self, make, wanted):
         assert make().tolist() == wanted
 
     @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ class TestNumbersThatDoNotFit:
         assert compute(torch.tensor([50], dtype=torch.uint8)).tolist() == wanted
 
     @pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1])
-    def test_longer_than_64_bits_are_refused(self, number):
+    def test_integers_of_more_than_64_bits_raise(self, number):
         with pytest.raises(OverflowError):
             torch.tensor([50]) + number
 
@@ -190,7 +190,7 @@ class TestNumbersWritten:
     """
 
     @pytest.mark.parametrize("number", [0.1, 1e39, 2**53 - 1])
-    def test_doubles_have_all_their_digits(self, write, number):
+    def test_doubles_keep_all_their_digits(self, write, number):
         assert write(torch.zeros(2, dtype=torch.float64), number)[0].item() == number
 
     @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ class TestNumbersWritten:
             (torch.float32, 1e39, "float"),
         ],
     )
-    def test_what_does_not_fit_is_refused(self, write, dtype, number, name):
+    def test_numbers_that_do_not_fit_raise(self, write, dtype, number, name):
         x = torch.zeros(2, 2, dtype=dtype)
         with pytest.raises(RuntimeError, match=f"cannot be converted to type {name} without overflow"):
             write(x, number)
@@ -217,7 +217,7 @@ def _scripted(x, place):
     return x.masked_fill(x == 0.3, 0.7)
 
 
-def test_a_script_writes_doubles_with_all_their_digits():
+def test_a_script_writes_doubles_with_all_digits():
     x, place = torch.zeros(2, 2, dtype=torch.float64), torch.tensor([1])
     assert torch.jit.script(_scripted)(x, place).tolist() == [[0.7, 0.7], [0.1, 0.1]]
 
@@ -240,5 +240,5 @@ def test_integers_limited_by_hardtanh_stay_integers(function):
         function(torch.tensor([True]))
 
 
-def test_fractions_of_limits_are_left_out_for_integers():
+def test_fractions_of_limits_are_dropped_for_integers():
     assert F.hardtanh(torch.tensor([-5, 8]), -2.5, 3.7).tolist() == [-2, 3]

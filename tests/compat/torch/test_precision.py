@@ -61,11 +61,11 @@ def test_logsumexp_takes_infinities(keepdim: bool) -> None:
     """
     It is -inf if all elements are -inf, +inf if one is +inf; NaN stays NaN.
     """
-    wanted = LOG_SUM_EXP_OF_ROWS
+    expected = LOG_SUM_EXP_OF_ROWS
 
     found = torch.logsumexp(torch.from_numpy(INFINITE_ROWS), 1, keepdim).numpy()
 
-    np.testing.assert_allclose(found, wanted[:, None] if keepdim else wanted, rtol=3e-7)
+    np.testing.assert_allclose(found, expected[:, None] if keepdim else expected, rtol=3e-7)
 
 
 def test_erfc_keeps_its_digits_where_erf_is_one() -> None:

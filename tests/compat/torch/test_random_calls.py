@@ -45,35 +45,37 @@ def outcome(module: Any, functional: Any, draw: Any) -> list[Any] | Exception:
         return error
 
 
-def difference(found: Any, wanted: Any) -> str:
+def difference(found: Any, expected: Any) -> str:
     """Returns how a result differs from PyTorch's, or an empty string."""
-    if not isinstance(wanted, np.ndarray):
-        return "" if type(found) is type(wanted) and found == wanted else f"{found!r} for {wanted!r}"
-    if found.dtype != wanted.dtype or found.shape != wanted.shape:
-        return f"{found.dtype}{found.shape} for {wanted.dtype}{wanted.shape}"
-    if wanted.dtype.kind != "f":
-        return "" if np.array_equal(found, wanted) else f"{found!r} for {wanted!r}"
+    if not isinstance(expected, np.ndarray):
+        return "" if type(found) is type(expected) and found == expected else f"{found!r} for {expected!r}"
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
+    if expected.dtype.kind != "f":
+        return "" if np.array_equal(found, expected) else f"{found!r} for {expected!r}"
     with np.errstate(all="ignore"):
-        there = np.isfinite(wanted)
-        size = np.abs(wanted) + 0.02 * min(np.max(np.abs(wanted[there]), initial=0), 1e3) + 0.03
-        near = np.where(there, np.abs(found - wanted) <= TOLERANCES[wanted.dtype.itemsize] * size, found == wanted)
-    return "" if np.all(near | (np.isnan(found) & np.isnan(wanted))) else f"{found!r} for {wanted!r}"
+        there = np.isfinite(expected)
+        size = np.abs(expected) + 0.02 * min(np.max(np.abs(expected[there]), initial=0), 1e3) + 0.03
+        near = np.where(
+            there, np.abs(found - expected) <= TOLERANCES[expected.dtype.itemsize] * size, found == expected
+        )
+    return "" if np.all(near | (np.isnan(found) & np.isnan(expected))) else f"{found!r} for {expected!r}"
 
 
 def check(name: str, seed: int) -> str:
     """Returns how treadle differs from PyTorch on the call of this number, or an empty string."""
     draw = CALLS[name](np.random.default_rng([zlib.crc32(name.encode()), seed]))
-    wanted, found = outcome(pytorch, pytorch.nn.functional, draw), outcome(torch, F, draw)
+    expected, found = outcome(pytorch, pytorch.nn.functional, draw), outcome(torch, F, draw)
     told = f"{name} {seed} {draw.told} {[(str(each.dtype), each.shape) for each in draw.arrays]}"
     if isinstance(found, Exception):
-        if isinstance(wanted, list) or isinstance(found, InternalError) or str(found) in PYTHONS_OWN:
-            return f"{told}: {found!r} for {wanted!r}"
+        if isinstance(expected, list) or isinstance(found, InternalError) or str(found) in PYTHONS_OWN:
+            return f"{told}: {found!r} for {expected!r}"
         return ""
-    if isinstance(wanted, Exception):
-        return f"{told}: {found!r} for {wanted!r}"
-    if len(found) != len(wanted):
-        return f"{told}: {len(found)} results for {len(wanted)}"
-    differences = [difference(f, w) for f, w in zip(found, wanted, strict=True)]
+    if isinstance(expected, Exception):
+        return f"{told}: {found!r} for {expected!r}"
+    if len(found) != len(expected):
+        return f"{told}: {len(found)} results for {len(expected)}"
+    differences = [difference(f, w) for f, w in zip(found, expected, strict=True)]
     return f"{told}: {differences}" if any(differences) else ""
 
 

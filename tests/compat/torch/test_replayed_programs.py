@@ -79,13 +79,13 @@ def test_every_call_of_a_random_program_agrees_with_eager(seed: int) -> None:
     for _ in range(2):
         first, w = (random.standard_normal((4, 4)).astype(np.float32) for _ in range(2))
         wanted_x = torch.from_numpy(first.copy())
-        wanted, wanted_seen = program(wanted_x, torch.from_numpy(w), steps)
+        expected, wanted_seen = program(wanted_x, torch.from_numpy(w), steps)
         results = []
         for _ in range(4):
             x = torch.from_numpy(first.copy())
             y, seen = script(x, torch.from_numpy(w), steps)
             results.append([y.numpy().tobytes(), x.numpy().tobytes(), *(each.numpy().tobytes() for each in seen)])
-            np.testing.assert_allclose(y.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(x.numpy(), wanted_x.numpy(), rtol=1e-5)
             assert seen[0] is x
             for one, other in zip(seen, wanted_seen, strict=True):

@@ -130,10 +130,10 @@ def test_attributes_of_a_module_may_change_between_calls(change: Callable[[Any],
     warm(script, X)
     change(module)
     x = X.to(module.weight.dtype)
-    wanted = module(x).numpy()
+    expected = module(x).numpy()
 
     for _ in range(4):
-        np.testing.assert_allclose(script(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(script(x).numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_flag_that_alternates_keeps_both_replays(recorded: Recorded) -> None:
@@ -206,12 +206,12 @@ def test_replays_of_forks_are_bitwise_the_same_at_every_setting() -> None:
     """
     script = torch.jit.script(Forks(48))
     x = torch.rand(48, 48)
-    wanted = script(x).numpy()
+    expected = script(x).numpy()
     warm(script, x)
     found: list[bool] = []
 
     def client() -> None:
-        found.extend(np.array_equal(script(x).numpy(), wanted) for _ in range(30))
+        found.extend(np.array_equal(script(x).numpy(), expected) for _ in range(30))
 
     clients = [threading.Thread(target=client) for _ in range(3)]
     for each in clients:
@@ -231,13 +231,13 @@ def test_threads_that_call_a_new_script_concurrently_agree() -> None:
     Recording and replaying may overlap.
     """
     script = torch.jit.script(Steps())
-    wanted = torch.jit.script(script)(X).numpy()
+    expected = torch.jit.script(script)(X).numpy()
     found: list[bool] = []
     start = threading.Barrier(4)
 
     def client() -> None:
         start.wait()
-        found.extend(np.array_equal(script(X).numpy(), wanted) for _ in range(20))
+        found.extend(np.array_equal(script(X).numpy(), expected) for _ in range(20))
 
     clients = [threading.Thread(target=client) for _ in range(4)]
     for each in clients:
@@ -303,15 +303,15 @@ def test_exported_methods_and_frozen_modules_are_replayed(recorded: Recorded) ->
             return self.forward(x) + 1
 
     script = torch.jit.script(Exports()).eval()
-    wanted = script.shifted(X).numpy()
+    expected = script.shifted(X).numpy()
     frozen = torch.jit.freeze(script)
     warm(script.shifted, X)
     warm(frozen, X)
     assert recorded.since() == 4
     script.weight.zero_()
 
-    np.testing.assert_allclose(frozen(X).numpy() + 1, wanted, rtol=1e-5)
-    assert not np.allclose(script.shifted(X).numpy(), wanted)
+    np.testing.assert_allclose(frozen(X).numpy() + 1, expected, rtol=1e-5)
+    assert not np.allclose(script.shifted(X).numpy(), expected)
 
 
 def test_copies_of_scripts_have_their_own_replays(recorded: Recorded) -> None:

@@ -171,13 +171,13 @@ def test_modules_agree_eager_scripted_frozen_and_traced() -> None:
     """
     net = Net().eval()
     x = torch.rand(2, 3, 8, 8)
-    wanted = net(x).numpy()
+    expected = net(x).numpy()
     scripted = torch.jit.script(net)
 
-    np.testing.assert_allclose(scripted(x).numpy(), wanted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(scripted.doubled(x).numpy(), 2 * wanted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(torch.jit.freeze(scripted)(x).numpy(), wanted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(torch.jit.trace(net, x)(x).numpy(), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scripted(x).numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scripted.doubled(x).numpy(), 2 * expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(torch.jit.freeze(scripted)(x).numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(torch.jit.trace(net, x)(x).numpy(), expected, rtol=1e-4, atol=1e-5)
     assert runs_of(scripted, x) == 1
     assert isinstance(scripted, Net)
 
@@ -300,9 +300,9 @@ def test_scripts_take_most_of_python() -> None:
     """
     module = Python()
     x = torch.rand(2, 3)
-    (q, wanted), (scripted_q, found) = module(x, x), torch.jit.script(module)(x, x)
+    (q, expected), (scripted_q, found) = module(x, x), torch.jit.script(module)(x, x)
 
     np.testing.assert_allclose(scripted_q.numpy(), q.numpy(), rtol=1e-5)
-    assert len(found) == len(wanted)
-    for each, other in zip(found, wanted, strict=True):
+    assert len(found) == len(expected)
+    for each, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(each.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)

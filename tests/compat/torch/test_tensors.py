@@ -160,12 +160,12 @@ def test_functions_agree_with_numpy(name: str) -> None:
     """
     In shape, dtype and elements.
     """
-    run, wanted = CASES[name]
-    found, wanted = run().numpy(), np.asarray(wanted)
+    run, expected = CASES[name]
+    found, expected = run().numpy(), np.asarray(expected)
 
-    assert found.shape == wanted.shape
-    assert found.dtype == (np.float32 if wanted.dtype == np.float64 else wanted.dtype)
-    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+    assert found.shape == expected.shape
+    assert found.dtype == (np.float32 if expected.dtype == np.float64 else expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -187,10 +187,10 @@ def test_convolution_and_pooling() -> None:
     A 1x1 convolution is a matrix product; a window as large as the image gives its maximum or mean.
     """
     x, w = RNG.standard_normal((2, 3, 6, 6)).astype(np.float32), RNG.standard_normal((5, 3, 1, 1)).astype(np.float32)
-    wanted = np.einsum("nchw,mc->nmhw", x, w[:, :, 0, 0])
+    expected = np.einsum("nchw,mc->nmhw", x, w[:, :, 0, 0])
 
-    np.testing.assert_allclose(F.conv2d(t(x), t(w)).numpy(), wanted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(F.conv2d(t(x), t(w), stride=2).numpy(), wanted[..., ::2, ::2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(F.conv2d(t(x), t(w)).numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(F.conv2d(t(x), t(w), stride=2).numpy(), expected[..., ::2, ::2], rtol=1e-4, atol=1e-5)
     assert F.conv2d(t(x), torch.ones(3, 1, 3, 3), padding="same", groups=3).shape == (2, 3, 6, 6)
     np.testing.assert_array_equal(F.max_pool2d(t(x), 6).numpy()[..., 0, 0], x.max((2, 3)))
     np.testing.assert_allclose(F.adaptive_avg_pool2d(t(x), 1).numpy()[..., 0, 0], x.mean((2, 3)), rtol=1e-4, atol=1e-6)

@@ -236,7 +236,7 @@ CASES: dict[str, Case] = {
     ),
     "index_put": (lambda x, i, v: x.index_put((i,), v), (X, torch.tensor([2, 0]), seeded(2, 4))),
     "one_hot": (lambda n: F.one_hot(n, 5), (ints(3),)),
-    # made of nothing
+    # creation
     "arange": (lambda x: x + torch.arange(4) + torch.arange(1, 5) + torch.arange(0, 2, 0.5), (X,)),
     "full": (lambda x: x + torch.full((3, 4), 2.0) + torch.zeros(4) + torch.ones(3, 1) + torch.linspace(0, 1, 4), (X,)),
     "likes": (

@@ -36,9 +36,9 @@ def run(session: treadle.Session, args: Sequence[torch.Tensor]) -> list[np.ndarr
     return list(session.run({name: arg.detach().numpy() for name, arg in zip(names, args, strict=True)}).values())
 
 
-def assert_same(got: Sequence[np.ndarray[Any, Any]], wanted: Any, tolerance: float = 1e-5) -> None:
+def assert_same(got: Sequence[np.ndarray[Any, Any]], expected: Any, tolerance: float = 1e-5) -> None:
     """Shapes, dtypes and elements agree; `tolerance` is relative to the largest element, at least 1."""
-    leaves = flat(wanted)
+    leaves = flat(expected)
     assert len(got) == len(leaves)
     for one, other in zip(got, leaves, strict=True):
         array = other.detach().numpy()

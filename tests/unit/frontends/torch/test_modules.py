@@ -49,9 +49,9 @@ def test_exported(name: str) -> None:
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():
-        wanted = module(*args)
+        expected = module(*args)
 
-    assert_same(run(treadle.Session(module, example_inputs=args), args), wanted)
+    assert_same(run(treadle.Session(module, example_inputs=args), args), expected)
 
 
 @pytest.mark.parametrize("name", ["encoder", "resnet", "bert", "shuffled", "rotary_decoder", "patches", "dense"])
@@ -62,9 +62,9 @@ def test_traced(name: str) -> None:
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():
-        wanted = module(*args)
+        expected = module(*args)
 
-    assert_same(run(treadle.Session(traced(module, args)), args), wanted)
+    assert_same(run(treadle.Session(traced(module, args)), args), expected)
 
 
 @pytest.mark.parametrize("name", ["shuffled", "rotary_decoder", "patches", "dense"])
@@ -75,9 +75,9 @@ def test_scripted(name: str) -> None:
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():
-        wanted = module(*args)
+        expected = module(*args)
 
-    assert_same(run(treadle.Session(torch.jit.script(module)), args), wanted)
+    assert_same(run(treadle.Session(torch.jit.script(module)), args), expected)
 
 
 @pytest.mark.parametrize("name", ["resnet", "bert"])

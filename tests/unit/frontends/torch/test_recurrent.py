@@ -67,10 +67,10 @@ def sessions(module: Any, args: tuple[Any, ...]) -> dict[str, treadle.Session]:
 def agree(module: Any, args: tuple[Any, ...]) -> None:
     module.eval()
     with torch.no_grad():
-        wanted = flat(module(*args))
+        expected = flat(module(*args))
     for session in sessions(module, args).values():
         feed = {value.name: x.numpy() for value, x in zip(session.inputs, args, strict=True)}
-        for want, got in zip(wanted, session.run(feed).values(), strict=True):
+        for want, got in zip(expected, session.run(feed).values(), strict=True):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -107,8 +107,10 @@ def test_a_saved_script_with_a_layer_is_read(tmp_path):
     for time in (1, 7):
         x = torch.randn(time, 2, 6)
         with torch.no_grad():
-            wanted = module(x)[0]
-        np.testing.assert_allclose(next(iter(session.run({"input": x.numpy()}).values())), wanted, rtol=1e-5, atol=1e-6)
+            expected = module(x)[0]
+        np.testing.assert_allclose(
+            next(iter(session.run({"input": x.numpy()}).values())), expected, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_projected_states_are_refused_by_name():

@@ -324,9 +324,9 @@ class TestProgramsAsTheyAreWritten:
         session = treadle.Session(saved(module, tmp_path))
         results = session.run({"x": x.numpy()})
         with torch.no_grad():
-            wanted = module(x)
+            expected = module(x)
         assert list(results) == ["sum", "parts"]
-        for name, want in wanted.items():
+        for name, want in expected.items():
             np.testing.assert_allclose(results[name], want.numpy(), rtol=1e-4, atol=1e-5)
 
     def test_state_between_runs_is_refused_when_the_script_is_loaded(self):
