@@ -108,9 +108,9 @@ class TestArguments:
         call = captured(affine, x)
         for _ in range(2):
             call(x)
-            with pytest.raises(InputError, match="expected rank"):
+            with pytest.raises(InputError, match="wanted rank"):
                 call(torch.randn(3))
-            with pytest.raises(InputError, match="expected dtype"):
+            with pytest.raises(InputError, match="wanted dtype"):
                 call(x.int())
 
     def test_the_same_tensor_twice(self):

@@ -23,7 +23,7 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 class Draw:
     """A call: `run(torch, torch.nn.functional, *tensors)` of PyTorch or of treadle, on tensors of `arrays`."""
 
-    told: str
+    description: str
     arrays: Sequence[Array]
     run: Callable[..., Any]
 

@@ -19,7 +19,7 @@ def _nan(*others):
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted"),
+    ("made", "expected"),
     [
         (lambda: torch.clamp(_nan(1, 3), min=NAN), [NAN, NAN, NAN]),
         (lambda: torch.clamp(_nan(1, 3), max=NAN), [NAN, NAN, NAN]),
@@ -60,12 +60,12 @@ def _nan(*others):
         (lambda: torch.tensor([2**70], dtype=torch.float64), [2.0**70]),
     ],
 )
-def test_extreme_numbers_give_pytorchs_results(made, wanted):
+def test_extreme_numbers_give_pytorchs_results(made, expected):
     """
     Eagerly and in a script.
     """
     for result in (made(), torch.jit.script(_calls)(made)):
-        np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
 
 
 def _calls(made):

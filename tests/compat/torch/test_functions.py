@@ -15,7 +15,7 @@ A = X.numpy()
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted"),
+    ("made", "expected"),
     [
         (lambda: X.roll(1, 0), np.roll(A, 1, 0)),
         (lambda: X.roll(1), np.roll(A, 1)),
@@ -53,12 +53,12 @@ A = X.numpy()
         (lambda: X.type(torch.int32), A.astype(int)),
     ],
 )
-def test_functions_agree_with_numpy(made, wanted):
+def test_functions_agree_with_numpy(made, expected):
     """
     Eagerly and in a script.
     """
     for result in (made(), torch.jit.script(_calls)(made)):
-        np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def _calls(made):

@@ -35,7 +35,7 @@ class TestTensorsWithoutAxes:
         assert (values.item(), places.item()) == (2.0, 0)
 
     @pytest.mark.parametrize(
-        ("function", "wanted"),
+        ("function", "expected"),
         [
             (lambda x: torch.cumsum(x, 0), 2.0),
             (lambda x: torch.argmax(x, 0), 0),
@@ -48,10 +48,10 @@ class TestTensorsWithoutAxes:
             (lambda x: torch.var(x, 0, unbiased=False), 0.0),
         ],
     )
-    def test_results_of_one_element(self, function, wanted):
+    def test_results_of_one_element(self, function, expected):
         found = function(ONE)
         assert found.shape == ()
-        assert found.item() == wanted
+        assert found.item() == expected
 
     def test_the_result_of_gather_has_the_shape_of_the_index(self):
         assert torch.gather(ONE, 0, torch.tensor([0])).tolist() == [2.0]
@@ -117,7 +117,7 @@ class TestNumbersThatDoNotFit:
             make()
 
     @pytest.mark.parametrize(
-        ("make", "wanted"),
+        ("make", "expected"),
         [
             (lambda: torch.tensor([-1], dtype=torch.uint8), [255]),
             (lambda: torch.full((1,), -1, dtype=torch.uint8), [255]),
@@ -127,11 +127,11 @@ class TestNumbersThatDoNotFit:
             (lambda: torch.tensor([2], dtype=torch.bool), [True]),
         ],
     )
-    def test_negative_numbers_wrap_fractions_are_truncated_and_tensors_are_cast(self, make, wanted):
-        assert make().tolist() == wanted
+    def test_negative_numbers_wrap_fractions_are_truncated_and_tensors_are_cast(self, make, expected):
+        assert make().tolist() == expected
 
     @pytest.mark.parametrize(
-        ("compute", "wanted"),
+        ("compute", "expected"),
         [
             (lambda x: x + 300, [94]),
             (lambda x: x * -3, [106]),
@@ -140,8 +140,8 @@ class TestNumbersThatDoNotFit:
             (lambda x: x + ((1 << 63) + 3), [53]),
         ],
     )
-    def test_wrap_as_operands(self, compute, wanted):
-        assert compute(torch.tensor([50], dtype=torch.uint8)).tolist() == wanted
+    def test_wrap_as_operands(self, compute, expected):
+        assert compute(torch.tensor([50], dtype=torch.uint8)).tolist() == expected
 
     @pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1])
     def test_integers_of_more_than_64_bits_raise(self, number):

@@ -66,17 +66,17 @@ def check(name: str, seed: int) -> str:
     """Returns how treadle differs from PyTorch on the call of this number, or an empty string."""
     draw = CALLS[name](np.random.default_rng([zlib.crc32(name.encode()), seed]))
     expected, found = outcome(pytorch, pytorch.nn.functional, draw), outcome(torch, F, draw)
-    told = f"{name} {seed} {draw.told} {[(str(each.dtype), each.shape) for each in draw.arrays]}"
+    description = f"{name} {seed} {draw.description} {[(str(each.dtype), each.shape) for each in draw.arrays]}"
     if isinstance(found, Exception):
         if isinstance(expected, list) or isinstance(found, InternalError) or str(found) in PYTHONS_OWN:
-            return f"{told}: {found!r} for {expected!r}"
+            return f"{description}: {found!r} for {expected!r}"
         return ""
     if isinstance(expected, Exception):
-        return f"{told}: {found!r} for {expected!r}"
+        return f"{description}: {found!r} for {expected!r}"
     if len(found) != len(expected):
-        return f"{told}: {len(found)} results for {len(expected)}"
+        return f"{description}: {len(found)} results for {len(expected)}"
     differences = [difference(f, w) for f, w in zip(found, expected, strict=True)]
-    return f"{told}: {differences}" if any(differences) else ""
+    return f"{description}: {differences}" if any(differences) else ""
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -84,4 +84,4 @@ def test_a_random_call_agrees_with_pytorch(name: str) -> None:
     """
     Shapes, dtypes and values are equal, or both raise; no error comes from Python itself or is internal.
     """
-    assert [told for seed in range(ROUNDS) if (told := check(name, seed))] == []
+    assert [description for seed in range(ROUNDS) if (description := check(name, seed))] == []
