@@ -36,7 +36,10 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
 
 
 def rebuilt(function: types.FunctionType, definition: ast.FunctionDef, helpers: dict[str, Callable[..., Any]]) -> Any:
-    """Compile `definition` (named BODY) with `helpers` in scope; globals, closure and defaults are those of `function`."""
+    """Compile `definition` (named BODY) with `helpers` in scope.
+
+    Globals, closure and defaults are those of `function`.
+    """
     free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells = {name: types.CellType(helper) for name, helper in helpers.items()} | free
     outer = ast.FunctionDef(
