@@ -61,7 +61,10 @@ def test_decisions_are_short(page: Path) -> None:
     """
     A decision has a context, a decision and consequences in at most 60 lines; figures are in docs/measurements.
     """
-    assert page.read_text(encoding="utf-8").count("\n") <= 60
+    text = page.read_text(encoding="utf-8")
+
+    assert text.count("\n") <= 60
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "measurements").glob("*.md")), ids=lambda page: page.stem)

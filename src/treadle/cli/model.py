@@ -133,6 +133,12 @@ def given_inputs(command: Command) -> Command:
     return click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help=what)(command)
 
 
+def given_dims(command: Command) -> Command:
+    """Adds the option for sizes of symbolic dimensions."""
+    what = "Size of a symbolic dimension of random inputs; 1 if not given."
+    return click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help=what)(command)
+
+
 def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
     """Returns an array for each input: from its .npy file, else random with the given or declared dtype and shape.
 

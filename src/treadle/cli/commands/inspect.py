@@ -10,6 +10,7 @@ import click
 from treadle.cli.model import (
     arithmetic,
     begin_and_end,
+    given_dims,
     given_inputs,
     make_inputs,
     open_session,
@@ -25,7 +26,7 @@ from treadle.plan.plan import Home, Plan
 @click.command()
 @click.argument("model", type=click.Path())
 @given_inputs
-@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension; 1 if not given.")
+@given_dims
 @begin_and_end
 @arithmetic
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")

@@ -15,6 +15,7 @@ import treadle
 from treadle.cli.model import (
     arithmetic,
     begin_and_end,
+    given_dims,
     given_inputs,
     make_inputs,
     open_session,
@@ -36,13 +37,7 @@ MOST_TRACED = 5
 @click.command()
 @click.argument("model", type=click.Path())
 @given_inputs
-@click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=SIZE",
-    help="Size of a symbolic dimension of random inputs; 1 if not given.",
-)
+@given_dims
 @begin_and_end
 @click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
 @click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")

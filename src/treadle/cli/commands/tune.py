@@ -11,6 +11,7 @@ import treadle
 from treadle.cli.model import (
     arithmetic,
     begin_and_end,
+    given_dims,
     given_inputs,
     make_inputs,
     open_session,
@@ -40,13 +41,7 @@ CLIENT_SECONDS = 0.1
 @click.command()
 @click.argument("model", type=click.Path())
 @given_inputs
-@click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=SIZE",
-    help="Size of a symbolic dimension of random inputs; 1 if not given.",
-)
+@given_dims
 @begin_and_end
 @arithmetic
 @click.option(
