@@ -10,6 +10,7 @@ from tests.unit.codegen.conv.conv_case import EPILOGUES, Case
 
 from treadle.codegen.jit import emit_ir
 from treadle.dtypes import f64
+from treadle.plan.kernels.conv.direct import DirectConvSpec
 from treadle.plan.target import Target
 
 SAME = (1, 1, 1, 1)
@@ -80,8 +81,8 @@ def test_rows_of_a_row_major_image_are_prefetched(plain: bool, target: Target) -
     kernel has just written it."""
     stem = Case(3, 16, (29, 30), (3, 3), strides=(2, 2), pads=SAME, plain_input=plain)
     calls, _ = lower_graph(stem.graph(target)[0], target)
-    specs = [call.spec for call in calls if call.spec is not None and call.spec.family == "conv"]
-    assert [spec["plain_input"] for spec in specs] == [plain]
+    specs = [call.spec for call in calls if isinstance(call.spec, DirectConvSpec)]
+    assert [spec.plain_input for spec in specs] == [plain]
     assert (".prefetch." in emit_ir(specs[0], target)) == plain
 
 

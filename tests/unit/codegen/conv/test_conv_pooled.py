@@ -20,6 +20,7 @@ from treadle.passes.choose_kernels import choose_kernels
 from treadle.passes.lower.conv.direct import pooled
 from treadle.passes.lower.conv.direct.pooled import Bands
 from treadle.passes.lower.pool import axes_of
+from treadle.plan.kernels.conv.direct import DirectConvSpec
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -135,7 +136,7 @@ def test_reduction_in_passes(target: Target, monkeypatch: pytest.MonkeyPatch) ->
     small = replace(target, l2=1 << 17)
     case = Case(512, 32, (9, 9), (3, 3), epilogue="relu", math="exact")
     calls, _ = lower_graph(case.graph(small)[0], small, "exact")
-    assert [call.spec["passes"] for call in calls if call.spec is not None and call.op == "conv"] == [True]
+    assert [call.spec.passes for call in calls if isinstance(call.spec, DirectConvSpec)] == [True]
     Pooled(case).check(small, monkeypatch, 2)
 
 
