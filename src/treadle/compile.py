@@ -1,4 +1,4 @@
-"""Sessions: a model, compiled for the inputs it meets."""
+"""`treadle.Session`: a model, compiled for the signatures of its runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Session:
     """A model that is ready to run. Threads may share it.
 
     A model whose inputs have no open dimension is compiled when the session is made, others when a combination of
-    shapes is first met.
+    shapes is first used.
 
     Args:
         model: A path, the bytes of a model, an onnx.ModelProto, a TensorFlow GraphDef, a torch.nn.Module, a
@@ -134,10 +134,10 @@ class Session:
 
     @property
     def graph(self) -> Graph:
-        """The model's graph as the front end made it; of a Template, the one for the inputs met last.
+        """The model's graph as the front end made it; of a Template, the one for the latest inputs.
 
         Raises:
-            InputError: The model is a Template that has met no inputs yet.
+            InputError: The model is a Template that has had no inputs yet.
             ModelError: The graph was not needed before, and the model's file has changed since the session was made.
         """
         return self._compiler.graph
@@ -152,7 +152,7 @@ class Session:
     ) -> dict[str, Array]:
         """Compute outputs from inputs, on this thread and those of the team.
 
-        A signature that is met for the first time is compiled first. Ctrl-C, `timeout` and `cancel` end a run at the
+        The first run with a signature compiles the model for it. Ctrl-C, `timeout` and `cancel` end a run at the
         next chunk. They do not wait for Python functions in other threads, whose results are dropped. The session stays
         usable after every error.
 

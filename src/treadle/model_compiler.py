@@ -146,7 +146,7 @@ class ModelCompiler:
             loaded = self._source.load()
             if isinstance(loaded, Template):
                 raise InputError(
-                    "the model has no graph before it meets inputs: its dtypes and shapes follow from theirs"
+                    "the model has no graph before it has inputs: its dtypes and shapes follow from theirs"
                 )
             self._graph = loaded
         return self._graph

@@ -56,7 +56,7 @@ class TestTemplate:
 
     def test_the_graph_is_known_once_inputs_are(self):
         session = treadle.Session(doubled([]))
-        with pytest.raises(InputError, match="before it meets inputs"):
+        with pytest.raises(InputError, match="before it has inputs"):
             _ = session.graph
         session.run({"x": np.ones(2, np.float32)})
 

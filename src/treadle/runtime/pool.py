@@ -39,12 +39,12 @@ class Pool:
 
     def __new__(cls, name: str | None = None, *, intra_op: int | None = None, inter_op: int | None = None) -> Pool:  # noqa: PYI034 - a pool found by name is of this class
         """Return the pool of that name; make it if there is none."""
-        asked = {"intra_op": intra_op, "inter_op": inter_op}
-        for setting, value in asked.items():
+        limits = {"intra_op": intra_op, "inter_op": inter_op}
+        for setting, value in limits.items():
             if value is not None:
                 checked(setting, value, f"Pool({setting}=)")
         if name is None:
-            return cls._make(f"pool{next(_numbers)}", asked)
+            return cls._make(f"pool{next(_numbers)}", limits)
         if not isinstance(name, str) or not name.isprintable() or not name.strip() or name == "main":
             raise ThreadSettingError(
                 f"name from Pool(name=): wanted printable text other than 'main' (the process's own), got {name!r}"
@@ -52,16 +52,16 @@ class Pool:
         with _lock:
             found = _named.get(name)
             if found is None:
-                found = _named[name] = cls._make(name, asked)
+                found = _named[name] = cls._make(name, limits)
             else:
-                _must_agree(found, asked)
+                _must_agree(found, limits)
             return found
 
     @classmethod
-    def _make(cls, name: str, asked: dict[str, int | None]) -> Pool:
+    def _make(cls, name: str, limits: dict[str, int | None]) -> Pool:
         pool = super().__new__(cls)
         pool._threads = Threads(name)
-        pool._threads.begin(asked, "Pool")
+        pool._threads.begin(limits, "Pool")
         return pool
 
     @property
@@ -101,8 +101,8 @@ class Pool:
         return f"<treadle.Pool {self.name!r} intra_op={settings.intra_op} inter_op={settings.inter_op}>"
 
 
-def _must_agree(pool: Pool, asked: dict[str, int | None]) -> None:
-    for setting, value in asked.items():
+def _must_agree(pool: Pool, limits: dict[str, int | None]) -> None:
+    for setting, value in limits.items():
         if value is None:
             continue
         has = pool.threads.setting(setting)

@@ -118,9 +118,9 @@ class Threads:
                     scope.settings.pop(name, None)
             self._apply()
 
-    def begin(self, asked: dict[str, int | None], function: str) -> None:
+    def begin(self, limits: dict[str, int | None], function: str) -> None:
         """Enter the settings that `function` was called with to make this object."""
-        self._settings.update(self._checked(asked, function))
+        self._settings.update(self._checked(limits, function))
 
     def limit(self, *, intra_op: int | None = None, inter_op: int | None = None) -> Limit:
         """Set other limits while a `with` block runs, for all threads of the process: limits belong to the team.
@@ -142,9 +142,9 @@ class Threads:
         """
         return Limit(self, {"intra_op": intra_op, "inter_op": inter_op})
 
-    def begin_scope(self, owner: Limit, asked: dict[str, int | None]) -> ThreadSettings:
-        """Begin a block of `owner` that sets the limits in `asked`. Returns the settings in force."""
-        settings = self._checked(asked, "limit")
+    def begin_scope(self, owner: Limit, limits: dict[str, int | None]) -> ThreadSettings:
+        """Begin a block of `owner` that sets these limits. Returns the settings in force."""
+        settings = self._checked(limits, "limit")
         with self._lock:
             self._limits()
             self._scopes.append(Scope(owner, get_ident(), settings))
@@ -275,10 +275,10 @@ class Threads:
         """The environment variables that settings are read from."""
         return self._environment
 
-    def _checked(self, asked: dict[str, Any], function: str) -> Settings:
+    def _checked(self, settings: dict[str, Any], function: str) -> Settings:
         """Return the settings that are not None, with their sources. Raises ThreadSettingError."""
         made: Settings = {}
-        for name, value in asked.items():
+        for name, value in settings.items():
             if value is None:
                 continue
             source, where = f"{function}({name}={value})", f"{function}({name}=)"
@@ -330,12 +330,12 @@ class Threads:
 class Limit(ContextDecorator):
     """Limits of `with` blocks, or, as a decorator, of the calls of a function."""
 
-    def __init__(self, threads: Threads, asked: dict[str, int | None]) -> None:
+    def __init__(self, threads: Threads, limits: dict[str, int | None]) -> None:
         self._threads = threads
-        self._asked = asked
+        self._limits = limits
 
     def __enter__(self) -> ThreadSettings:
-        return self._threads.begin_scope(self, self._asked)
+        return self._threads.begin_scope(self, self._limits)
 
     def __exit__(self, *_: object) -> None:
         self._threads.end_scope(self)

@@ -54,8 +54,8 @@ class Tuned:
 
     def limits(self, source: str, topology: Topology) -> dict[str, Setting]:
         """Return both limits, with `source` as what decided them."""
-        asked = {"intra_op": self.intra_op, "inter_op": self.inter_op}
-        return {name: chosen(value, source, topology) for name, value in asked.items()}
+        limits = {"intra_op": self.intra_op, "inter_op": self.inter_op}
+        return {name: chosen(value, source, topology) for name, value in limits.items()}
 
     def must_fit(self, file: str, digest: str | None, machine: Machine) -> None:
         """Raise SettingsFileError, which names `file`, if the limits are of another model or machine."""

@@ -64,7 +64,7 @@ print(alone or found(), of_treadle())
     assert process(after, TREADLE_PARALLEL_BACKEND=name) == wanted
 
 
-def test_a_call_goes_before_the_variable_and_may_change_its_mind_before_the_first_run() -> None:
+def test_a_call_overrides_the_variable_until_the_first_run() -> None:
     """
     Nothing is fixed until something runs.
     """

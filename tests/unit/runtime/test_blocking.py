@@ -94,7 +94,7 @@ def test_pools_that_call_each_other_cannot_deadlock():
     assert not any(thread.is_alive() for thread in clients)
 
 
-def test_a_waiting_task_helps():
+def test_a_waiting_task_executes_other_tasks():
     """
     While a task waits for the session it runs, its thread works there, and others come to help.
     """
@@ -154,7 +154,7 @@ def test_a_task_may_wait_for_runs_in_the_background(where):
 
 
 @pytest.mark.timeout(60)
-def test_limits_may_fall_while_a_task_waits_for_a_run_that_another_thread_helps():
+def test_limits_may_fall_while_a_task_waits_for_a_run_on_another_thread():
     """
     The helper waits for a run in the background. Of the two places there were, both are held by who waits.
     """
@@ -179,7 +179,7 @@ def test_limits_may_fall_while_a_task_waits_for_a_run_that_another_thread_helps(
     assert waited == [[1.0]]
 
 
-def test_blocking_tasks_take_no_compute_place():
+def test_blocking_tasks_hold_no_slot():
     """
     As many as inter_op wait at once while the only place computes.
     """

@@ -19,7 +19,7 @@ BLOCKS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_leaving_a_block_never_entered_is_an_error_of_treadle(name: str, tmp_path: Path) -> None:
+def test_leaving_a_block_that_was_not_entered_raises_treadle_error(name: str, tmp_path: Path) -> None:
     """
     And says so.
     """
@@ -27,7 +27,7 @@ def test_leaving_a_block_never_entered_is_an_error_of_treadle(name: str, tmp_pat
         BLOCKS[name](tmp_path).__exit__(None, None, None)
 
 
-def test_leaving_a_block_twice_is_an_error_of_treadle() -> None:
+def test_leaving_a_block_twice_raises_treadle_error() -> None:
     """
     The second time it is not entered any more.
     """

@@ -96,7 +96,7 @@ CASES = [(doing, "the last line") for doing in DOING] + [
 
 
 @pytest.mark.parametrize(("doing", "ending"), CASES)
-def test_a_process_ends_whatever_goes_on(doing: str, ending: str) -> None:
+def test_a_process_ends_during_any_activity(doing: str, ending: str) -> None:
     """
     With its own exit code, soon and without a word: a daemon thread in a run ends like one in any other library.
     """

@@ -195,7 +195,7 @@ if __name__ == "__main__":
     assert (done.returncode, done.stdout) == (0, "good\n"), done.stderr
 
 
-def test_openmp_is_left_behind_by_a_child_and_that_is_said() -> None:
+def test_a_forked_child_does_without_openmp_and_warns() -> None:
     """
     Its runtime would wait for threads that did not come along: the child goes on with the native backend, warns once,
     and refuses OpenMP; a parent that has run nothing loses nothing.

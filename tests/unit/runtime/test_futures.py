@@ -24,7 +24,7 @@ def long():
     return long_kernels()
 
 
-def test_a_future_gives_what_run_gives():
+def test_a_future_returns_what_run_returns():
     """
     It is a concurrent.futures.Future; many may be under way.
     """
@@ -63,7 +63,7 @@ def test_arguments_are_checked_at_once():
         session.run_async({"a": 1})
 
 
-def test_the_failure_of_a_run_is_the_futures():
+def test_a_future_raises_the_error_of_its_run():
     """
     A task's exception comes out of result().
     """
@@ -134,7 +134,7 @@ def no_thread(thread):
     raise RuntimeError("can't start new thread")
 
 
-def test_a_run_that_gets_no_thread_is_refused_and_forgotten(monkeypatch):
+def test_a_run_without_a_thread_is_refused_and_not_queued(monkeypatch):
     """
     The error says what to do; the run is not done later, behind its caller's back.
     """
@@ -152,7 +152,7 @@ def test_a_run_that_gets_no_thread_is_refused_and_forgotten(monkeypatch):
     assert isinstance(caught.value, RuntimeError)
 
 
-def test_a_run_that_gets_no_thread_waits_for_those_at_work(monkeypatch):
+def test_a_run_without_a_thread_waits_for_the_serving_threads(monkeypatch):
     """
     Where somebody serves already, no second thread is needed.
     """
@@ -167,7 +167,7 @@ def test_a_run_that_gets_no_thread_waits_for_those_at_work(monkeypatch):
     assert second.result(60) == "done"
 
 
-def test_background_threads_end_when_there_is_nothing_to_do():
+def test_idle_background_threads_end():
     """
     No more than the places of the pool are started, and none stays.
     """

@@ -59,7 +59,7 @@ def reaches(wanted, session, gauge, **arguments):
     return gauge.most == wanted
 
 
-def test_run_goes_before_session_before_process():
+def test_run_overrides_session_overrides_process():
     """
     Each level that says something overrides the one before it, for its own runs only.
     """
@@ -149,7 +149,7 @@ def test_limits_change_in_the_middle_of_a_run(of):
     assert len(results[0]) == 1500
 
 
-def test_limits_of_a_run_in_progress_go_before_those_of_its_session():
+def test_limits_of_a_run_in_progress_override_those_of_its_session():
     """
     None leaves a limit and 0 is automatic; what is impossible is refused and changes nothing, as is a change too late.
     """

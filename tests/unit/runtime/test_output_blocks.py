@@ -147,7 +147,7 @@ def test_outputs_in_blocks_are_ordinary_arrays(shapes: list[list[int]]) -> None:
     ],
     ids=["array", "slice", "view", "memoryview", "cast", "frombuffer", "dlpack", "flat", "block", "loan", "loan's"],
 )
-def test_a_block_of_which_anything_is_held_is_not_used_again(hold: Callable[[Array], object]) -> None:
+def test_a_block_with_a_reference_is_not_reused(hold: Callable[[Array], object]) -> None:
     """
     As long as a view or a buffer of one output exists, no run writes to its block; then the memory is used again.
     """
@@ -169,7 +169,7 @@ def test_a_block_of_which_anything_is_held_is_not_used_again(hold: Callable[[Arr
     assert address in {each.ctypes.data for each in run(session, 7)}
 
 
-def test_blocks_come_back_one_by_one() -> None:
+def test_blocks_are_returned_one_by_one() -> None:
     """
     Who keeps one of forty outputs keeps one block of four; the others' memory is used by the next run.
     """

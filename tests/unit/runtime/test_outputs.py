@@ -55,7 +55,7 @@ def session() -> treadle.Session:
     return made
 
 
-def test_the_memory_of_a_result_that_is_gone_is_used_again(session: treadle.Session) -> None:
+def test_the_memory_of_a_dropped_result_is_reused(session: treadle.Session) -> None:
     """
     When a result is dropped, the next run writes to the same memory, and computes what it would have in new memory.
     """
@@ -104,9 +104,7 @@ def test_results_are_ordinary_arrays(session: treadle.Session) -> None:
     ids=["array", "slice", "view", "transpose", "memoryview", "cast", "frombuffer", "dlpack", "ctypes", "flat", "nditer",
          "base", "pickle"],
 )  # fmt: skip
-def test_memory_that_anything_refers_to_is_not_used_again(
-    session: treadle.Session, hold: Callable[[Array], object]
-) -> None:
+def test_memory_with_a_reference_is_not_reused(session: treadle.Session, hold: Callable[[Array], object]) -> None:
     """
     As long as a view, a buffer or an iterator of a result exists, runs write elsewhere.
     """
@@ -176,7 +174,7 @@ def test_idle_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     session.trim()
 
 
-def test_nothing_is_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_zero_keeps_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     With TREADLE_OUTPUTS_MB=0 results own their memory, and what is no number is refused when a plan is made.
     """
@@ -192,7 +190,7 @@ def test_nothing_is_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch
         run(treadle.Session(model(SIZE + 1)), 1, SIZE + 1)
 
 
-def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
+def test_trim_and_the_end_of_the_session_free_memory() -> None:
     """
     What a session keeps ends with trim() or with the session, also where results outlive it.
     """
@@ -218,7 +216,7 @@ def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of processes can be limited on Linux only")
-def test_idle_memory_is_given_up_where_the_system_has_no_more() -> None:
+def test_idle_memory_is_freed_when_the_system_has_no_more() -> None:
     """
     A run that gets no memory has what other plans keep given back, and succeeds; where that does not do, it says so, and
     the session stays usable.
@@ -273,7 +271,7 @@ def test_a_child_uses_idle_memory_of_its_own(session: treadle.Session) -> None:
     assert (mine == 8).all()
 
 
-def test_results_that_outlive_the_interpreter_do_no_harm() -> None:
+def test_results_may_outlive_the_interpreter() -> None:
     """
     A process whose globals hold a session and results until the very end ends quietly.
     """
@@ -288,7 +286,7 @@ def test_results_that_outlive_the_interpreter_do_no_harm() -> None:
     assert process(text) == (0, "", "")
 
 
-def test_many_middling_results_use_the_memory_of_earlier_ones() -> None:
+def test_many_results_of_medium_size_reuse_memory() -> None:
     """
     Outputs of 64 KiB are kept where a model has enough of them for the allocator to give their memory back, and left to it
     where there is one.

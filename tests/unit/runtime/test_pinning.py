@@ -52,7 +52,7 @@ def test_variables_that_pin(environment):
 @pytest.mark.parametrize(
     "environment", [{"OMP_PROC_BIND": "false"}, {"KMP_AFFINITY": "none"}, {"KMP_AFFINITY": "disabled"}]
 )
-def test_variables_that_say_not_to_pin(environment):
+def test_variables_that_do_not_pin(environment):
     """
     They are honoured too.
     """
@@ -66,7 +66,7 @@ def test_variables_that_say_not_to_pin(environment):
      {"OMP_PROC_BIND": "close", "OMP_PLACES": "sockets"},
      {"TREADLE_CPUS": "16000"}],
 )  # fmt: skip
-def test_what_cannot_be_honoured_is_one_warning(environment):
+def test_a_setting_that_cannot_be_honoured_is_one_warning(environment):
     """
     It names the variable and the value, once.
     """
@@ -160,7 +160,7 @@ def test_workers_are_pinned_and_callers_are_not():
     assert os.sched_getaffinity(0) == set(ALLOWED)
 
 
-def test_a_worker_that_cannot_be_pinned_is_told_in_the_status(capfd):
+def test_the_status_reports_a_worker_that_cannot_be_pinned(capfd):
     """
     And once on stderr; it works where it may. Pins that work put an end to that.
     """

@@ -30,7 +30,7 @@ class Plan:
         pass
 
 
-def test_the_plans_of_inputs_are_theirs_whatever_ran_in_between() -> None:
+def test_plans_for_returns_the_plan_of_its_inputs() -> None:
     """
     Also when a run in the background was the last that looked for a plan.
     """
@@ -44,7 +44,7 @@ def test_the_plans_of_inputs_are_theirs_whatever_ran_in_between() -> None:
     assert (plan.outputs[0].shape, other.outputs[0].shape) == ((3, 3), (5, 3))
 
 
-def test_a_shape_that_runs_use_all_the_time_keeps_its_plan() -> None:
+def test_the_hot_plan_is_not_dropped() -> None:
     """
     Runs in the background of other shapes drop one another's plans, not that of the runs.
     """
@@ -64,7 +64,7 @@ def test_a_shape_that_runs_use_all_the_time_keeps_its_plan() -> None:
     assert compiled == [((3,),), ((5,),), ((7,),), ((9,),)]
 
 
-def test_a_run_tells_which_plan_is_used_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_marks_its_plan_as_hot(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     The plan of a session's last run stays when two runs in the background bring plans of their own.
     """
@@ -78,7 +78,7 @@ def test_a_run_tells_which_plan_is_used_all_the_time(monkeypatch: pytest.MonkeyP
     assert runner_of(s).recent.plan in runner_of(s).plans.all()
 
 
-def test_shapes_that_cannot_be_compiled_leave_nothing() -> None:
+def test_a_failed_compile_leaves_no_lock() -> None:
     """
     Neither a lock nor a key.
     """
@@ -105,7 +105,7 @@ def test_outputs_whose_comparison_is_an_array_are_unknown_names() -> None:
         s.run(feed(3), [np.array([1, 2])])  # type: ignore[list-item]
 
 
-def test_an_array_is_no_choice_of_arithmetic() -> None:
+def test_an_array_is_refused_as_arithmetic() -> None:
     """
     `math=` takes one name.
     """

@@ -20,7 +20,7 @@ def session() -> treadle.Session:
     return treadle.Session(graph)
 
 
-def test_what_was_prepared_computes_as_run_does() -> None:
+def test_a_prepared_run_computes_as_run_does() -> None:
     """
     Arrays in the order of the inputs give arrays in the order of the outputs, fresh ones each time.
     """
@@ -58,7 +58,7 @@ def test_a_run_goes_from_addresses_to_addresses() -> None:
     assert not into[:, [0, 5]].any()
 
 
-def test_outputs_in_lent_memory_have_no_addresses_of_their_own() -> None:
+def test_a_plan_with_shared_output_blocks_takes_no_addresses() -> None:
     """
     Large ones share blocks, in memory of earlier ones.
     """

@@ -184,7 +184,7 @@ def test_no_thread_of_the_library_appears(library: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
-def test_environment_and_the_callers_own_settings_stay(library: str) -> None:
+def test_environment_and_the_callers_settings_are_unchanged(library: str) -> None:
     """
     No variable changes, the caller keeps its CPUs and the number of OpenMP's threads that it has.
     """
@@ -219,7 +219,7 @@ print(hashlib.sha256(b"".join(array.tobytes() for array in outputs.values())).he
     assert process(body, TREADLE_PARALLEL_BACKEND=backend, TREADLE_INTRA_OP_THREADS="3") == native
 
 
-def test_a_child_of_fork_goes_on_with_the_library(library: str) -> None:
+def test_a_forked_child_can_use_the_library(library: str) -> None:
     """
     A session of the parent runs in the child, with the same result.
     """
@@ -289,7 +289,7 @@ def dynamic() -> Any:
     return w.model({"x": (small.FLOAT, ["n", 32])}, {"y": (small.FLOAT, ["n", 16])})
 
 
-def test_info_and_the_command_say_what_is_in_use(library: str) -> None:
+def test_info_and_the_command_report_the_provider(library: str) -> None:
     """
     Name, version, path and why; the path is a file of the library.
     """
@@ -379,7 +379,7 @@ def test_a_file_that_is_no_such_library_is_reported(monkeypatch: pytest.MonkeyPa
         treadle.threads.set_matmul_provider("openblas")
 
 
-def test_what_a_library_does_not_take_runs_as_ever_and_inspect_says_why(tmp_path: Path) -> None:
+def test_a_product_that_a_library_does_not_take_runs_on_treadles_kernels(tmp_path: Path) -> None:
     """
     Integers, products with a vector: treadle's kernels, with a note; the others by the library.
     """

@@ -101,7 +101,7 @@ def meeting(folder: Path, number: int) -> Callable[[list[Any]], list[Any]]:
     return meet
 
 
-def test_arrays_of_every_kind_go_there_and_back() -> None:
+def test_arrays_of_every_kind_are_sent_and_returned() -> None:
     """
     Any rank, size and dtype, views, strings; results of sizes that nobody knew before.
     """
@@ -126,7 +126,7 @@ def test_arrays_of_every_kind_go_there_and_back() -> None:
     assert found[-1].nbytes == 3 * 999_000
 
 
-def test_a_graph_runs_its_functions_there() -> None:
+def test_a_graph_runs_its_functions_in_worker_processes() -> None:
     """
     Nodes that say they are movable; others stay.
     """
@@ -139,7 +139,7 @@ def test_a_graph_runs_its_functions_there() -> None:
         assert session.run(X)["y1"][0] == os.getpid()
 
 
-def test_onnx_operators_without_a_kernel_run_there() -> None:
+def test_onnx_operators_without_a_kernel_run_in_worker_processes() -> None:
     """
     With the same results as on threads.
     """
@@ -197,7 +197,7 @@ def test_exceptions_come_back_with_their_traceback() -> None:
     assert len(process_pool.pids()) == 1, "an exception is no reason for another worker"
 
 
-def test_functions_of_modules_that_only_this_process_has_go_there_too() -> None:
+def test_functions_of_modules_that_only_this_process_has_are_sent_by_value() -> None:
     """
     A module made by exec(), as notebooks and runpy make them; one that nobody has is told.
     """
@@ -218,7 +218,7 @@ def test_functions_of_modules_that_only_this_process_has_go_there_too() -> None:
         run_function(missing, [])
 
 
-def test_what_cannot_be_sent_is_told_before_anything_runs() -> None:
+def test_a_function_that_cannot_be_sent_is_refused_before_it_runs() -> None:
     """
     A function that holds a lock: the error says what it is and what to do.
     """
@@ -235,7 +235,9 @@ def test_what_cannot_be_sent_is_told_before_anything_runs() -> None:
         (lambda _: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
     ],
 )
-def test_a_worker_that_dies_is_an_error_and_the_session_goes_on(end: Callable[[Any], Any], how: str) -> None:
+def test_a_worker_that_dies_raises_worker_error_and_the_session_stays_usable(
+    end: Callable[[Any], Any], how: str
+) -> None:
     """
     The error names the node and how the process ended; the next run has another one.
     """

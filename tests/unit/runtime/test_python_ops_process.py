@@ -159,7 +159,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(not SUPPORTED, reason="threads are counted through Linux's /proc")
 @pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (1, 2), (2, 2)])
-def test_workers_count_in_the_budget(intra_op: int, inter_op: int) -> None:
+def test_worker_processes_count_in_the_teams_limits(intra_op: int, inter_op: int) -> None:
     """
     Threads of the program and of its workers that want a CPU, together: never more than max(intra_op, inter_op).
     """

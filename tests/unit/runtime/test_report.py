@@ -84,7 +84,7 @@ print(facts["backend"], facts["build"]["backend_library"] is not None)
     assert done.stdout == "{'value': 'openmp', 'source': \"set_backend('openmp')\"} True\n", done.stderr
 
 
-def test_it_is_json():
+def test_info_is_json():
     """
     Even where nothing ends.
     """
@@ -93,7 +93,7 @@ def test_it_is_json():
     assert facts["spin_us"]["value"] == "infinite"
 
 
-def test_pools_tell_what_they_are_doing():
+def test_pools_report_their_status():
     """
     Name, limits, threads, slots in use, runs in progress and waiting; a pool that is gone is not listed.
     """

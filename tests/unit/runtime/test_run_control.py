@@ -89,7 +89,7 @@ def test_a_token_ends_runs_in_progress_and_to_come(long):
         session.run(inputs, cancel=token)
 
 
-def test_the_end_of_a_run_reaches_the_sessions_it_calls(long):
+def test_the_end_of_a_run_ends_nested_runs(long):
     """
     A run called from a Python task ends with the run around it, and the error keeps its type.
     """
@@ -140,7 +140,7 @@ class Lasting:
     ("by", "blocking"),
     [("timeout", False), ("timeout", True), ("token", False), ("token", True), ("future", True)],
 )
-def test_runs_end_while_their_tasks_go_on_in_other_threads(by, blocking):
+def test_runs_end_before_their_python_tasks_in_other_threads(by, blocking):
     """
     The caller has its error at once, and the session its next run, on the places that are left. What the task may touch
     lives until it ends; what it raises then is dropped, and its place comes back.
@@ -187,7 +187,7 @@ def test_runs_end_while_their_tasks_go_on_in_other_threads(by, blocking):
     assert len(other.run(X)) == 4
 
 
-def test_a_pool_may_go_before_a_task_that_was_left_to_itself():
+def test_a_pool_may_end_before_a_detached_task():
     """
     Nobody waits for it then either, and its thread ends with it.
     """
@@ -203,7 +203,7 @@ def test_a_pool_may_go_before_a_task_that_was_left_to_itself():
     assert task.ended.wait(30)
 
 
-def test_more_important_runs_go_first():
+def test_runs_with_higher_priority_go_first():
     """
     Of the runs that wait for the only place, the one with the highest priority is next, then the oldest.
     """
@@ -243,7 +243,7 @@ def test_impossible_arguments_are_refused(arguments):
     assert session.run(inputs)["y"].shape == (2, 3)
 
 
-def test_any_number_of_seconds_is_a_timeout():
+def test_any_nonnegative_number_of_seconds_is_a_timeout():
     """
     Also those beyond what a float can hold.
     """

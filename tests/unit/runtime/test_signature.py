@@ -16,7 +16,7 @@ def cached() -> CachedSignature:
     return CachedSignature(INTERFACE.inputs, INTERFACE.arrays({"a": A, "b": B}))
 
 
-def test_the_same_kind_of_arrays_is_taken_as_it_is(cached: CachedSignature) -> None:
+def test_arrays_with_the_cached_signature_are_not_checked_again(cached: CachedSignature) -> None:
     """
     They come in the order of the inputs, not copied, whatever the order of the mapping.
     """
@@ -44,7 +44,7 @@ def test_the_same_kind_of_arrays_is_taken_as_it_is(cached: CachedSignature) -> N
     ],
     ids=str,
 )
-def test_whatever_differs_gets_a_closer_look(cached: CachedSignature, given: object) -> None:
+def test_arrays_with_another_signature_are_checked(cached: CachedSignature, given: object) -> None:
     """
     Another name, number, shape, dtype, byte order, memory order or kind of object is left to the full check.
     """

@@ -200,7 +200,7 @@ def test_a_limit_that_is_set_does_not_read_the_environment():
     assert values(subject.get()) == (2, 6)
 
 
-def test_automatic_is_looked_up_anew_when_it_is_asked_for():
+def test_setting_a_limit_to_automatic_reads_the_topology_again():
     """
     A container's quota may change while the process lives.
     """
@@ -216,7 +216,7 @@ def test_automatic_is_looked_up_anew_when_it_is_asked_for():
         assert settings.inter_source == "automatic (limit(inter_op=0)): cgroup quota of 2.5 CPUs (/cpu.max)"
 
 
-def test_validated_passes_on_or_refuses():
+def test_validated_returns_a_limit_or_refuses():
     """
     None inherits (0 for the native core), 0 is automatic, numbers stay.
     """
@@ -259,7 +259,7 @@ def test_settings_may_change_from_many_threads():
 @pytest.mark.parametrize(
     "variable", ["TREADLE_INTER_OP_THREADS", "TREADLE_SPIN_US", "KMP_AFFINITY", "TREADLE_PARALLEL_BACKEND"]
 )
-def test_a_variable_that_cannot_be_is_refused_when_a_session_is_made(variable):
+def test_an_impossible_variable_is_refused_when_a_session_is_made(variable):
     """
     Not only at its first run.
     """

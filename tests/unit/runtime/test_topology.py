@@ -118,7 +118,7 @@ def test_a_v1_mount_of_a_subgroup_is_followed(system):
 
 
 @pytest.mark.parametrize("garbage", ["", "\x00\xff", "::::", "0::", "4:cpu", "- - -\n1 2 - cgroup2"])
-def test_garbage_bounds_nothing(system, garbage):
+def test_unreadable_quotas_bound_nothing(system, garbage):
     """
     Reading the system never raises.
     """
@@ -182,7 +182,7 @@ def test_a_v1_cpuset_bounds_too(system):
 
 
 @pytest.mark.parametrize("garbage", ["", "none", "9-12", "3-", "\x00"])
-def test_a_cpuset_that_says_nothing_of_use_bounds_nothing(system, garbage):
+def test_an_unreadable_cpuset_bounds_nothing(system, garbage):
     """
     Empty, unreadable, or naming only CPUs that are not there.
     """

@@ -126,7 +126,7 @@ def test_a_trace_serves_any_number_of_blocks(tmp_path: Path) -> None:
     assert len({item["args"]["run"] for item in slices}) == 1
 
 
-def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_refused_before_the_run(tmp_path: Path) -> None:
     """
     Nothing is recorded for a file that cannot be written.
     """
@@ -138,7 +138,7 @@ def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [None, 1, b"run.json", "run\0.json"])
-def test_what_is_no_path_is_refused_by_name(path: object) -> None:
+def test_an_argument_that_is_no_path_is_refused(path: object) -> None:
     """
     By an error of treadle's, before anything is recorded.
     """
@@ -148,7 +148,7 @@ def test_what_is_no_path_is_refused_by_name(path: object) -> None:
         pass
 
 
-def test_a_block_that_fails_leaves_the_timeline_so_far(tmp_path: Path) -> None:
+def test_a_block_that_raises_writes_the_events_before(tmp_path: Path) -> None:
     """
     The exception comes through, and what ran before it is in the file.
     """

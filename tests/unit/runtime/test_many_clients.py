@@ -68,14 +68,14 @@ def crowd(*arguments: str) -> str:
     return ended.stdout + ended.stderr
 
 
-def test_a_crowd_has_as_many_workers_as_places():
+def test_many_clients_have_as_many_workers_as_slots():
     """
     Six clients on two places get the same bits as one, from two workers.
     """
     assert crowd() == "2 []\n"
 
 
-def test_a_crowd_is_served_by_its_clients_where_no_thread_can_be_started():
+def test_many_clients_work_themselves_where_no_thread_can_be_started():
     """
     With no memory left for the stack of another thread, clients compute for themselves and get the same.
     """
