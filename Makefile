@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
 
-.PHONY: run test native-test bench lint docs clean
+.PHONY: always run test native-test bench lint docs clean
 
 run: $(STAMP)
 	$(BIN)/python examples/digits/classify.py
@@ -36,12 +36,17 @@ docs: .venv/.docs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement .venv/docs.txt
 	touch .venv/.docs
 
-# Rebuilt when what is compiled or installed changes; Python files are used from src.
-$(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
+# Rebuilt when what is compiled or installed changes. Python files are used from src: the installation maps each module
+# to its file, so it is made again when files come, go or move.
+$(STAMP): pyproject.toml CMakeLists.txt $(NATIVE) .venv/.modules
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja 'tbb-devel; sys_platform == "linux" and platform_machine == "x86_64"'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,dev]' $(INSTALL_OPTIONS)
 	touch $(STAMP)
+
+.venv/.modules: always
+	@mkdir -p .venv
+	@find src -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find src -name '*.py' | LC_ALL=C sort > $@
 
 clean:
 	rm -rf .venv build
