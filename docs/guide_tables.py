@@ -1,4 +1,7 @@
-"""Writes the tables of the guide that list names from the sources. Run by `scripts/docs`; PyTorch need not be installed."""
+"""Writes the tables of the guide that list names from the sources.
+
+Run by `scripts/docs`; PyTorch need not be installed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Draws docs/guide/threads.svg: one small model run with four pairs of numbers, from real traces.
 
-Run by `scripts/docs`. Two independent branches of matrix products meet in a third; each panel shows which worker ran which op when.
+Run by `scripts/docs`. Two independent branches of matrix products meet in a third; each panel shows which worker ran
+which op when.
 """
 
 from __future__ import annotations

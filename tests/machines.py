@@ -31,7 +31,8 @@ class Machine:
         return {"TREADLE_ISA": self.isa, "TREADLE_CACHES": self.caches}
 
     def description(self) -> Target:
-        """The machine as lowering sees it, for tests that choose kernels and run none: this CPU may lack the instructions."""
+        """The machine as lowering sees it, for tests that choose kernels and run none: this CPU may lack the
+        instructions."""
         sizes = [int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in self.caches.split(",")]
         triple = "x86_64-unknown-linux-gnu"
         return Target(self.isa, triple, "x86-64", self.features, self.vector_bytes, self.registers, *sizes)

@@ -84,7 +84,7 @@ class ShapeError(TreadleError, ValueError):
 
 
 class InputError(TreadleError, ValueError):
-    """An argument of a session or run is an unknown choice, or its name, dtype, rank or shape does not fit the model."""
+    """An argument of a session or run does not fit the model by name, dtype, rank or shape, or is an unknown choice."""
 
 
 class RunError(TreadleError, RuntimeError):

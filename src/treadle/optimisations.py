@@ -1,4 +1,4 @@
-"""Every optimisation that TREADLE_DISABLE can switch off, so that its effect can be measured or a fault be narrowed down.
+"""The optimisations that TREADLE_DISABLE can switch off, to measure their effect or to narrow down a fault.
 
 A name is either that of a pass, which the pass manager then skips, or one that lowering asks `knobs.is_enabled` for.
 """

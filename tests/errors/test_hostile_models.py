@@ -77,7 +77,8 @@ def test_pads_that_take_away_more_than_there_is(mode: str) -> None:
 @pytest.mark.parametrize("known", ["x", "p", "x and p", "none"])
 def test_pads_that_take_away_a_part_of_what_others_add(known: str) -> None:
     """
-    Three rows off the beginning of two and three at the end: two rows of zeros, by the kernel, the reference and while folding.
+    Three rows off the beginning of two and three at the end: two rows of zeros, by the kernel, the reference and while
+    folding.
     """
     values = {"x": np.ones((2, 3), np.float32), "p": np.array([-3, 0, 3, 0])}
     constants = {name: values[name] for name in values if name in known.split()}
@@ -126,7 +127,8 @@ def little_memory() -> Iterator[None]:
 @pytest.mark.usefixtures("little_memory")
 def test_results_and_intermediate_values_there_is_no_memory_for() -> None:
     """
-    Below the limits and above what the system has: an error of treadle's that is a MemoryError too, and the next run is right.
+    Below the limits and above what the system has: an error of treadle's that is a MemoryError too, and the next run is
+    right.
     """
     outer = session("g (float[n, 1] a, float[1, n] b) => (float[n, n] y) { y = MatMul (a, b) }")
     summed = session(

@@ -42,7 +42,8 @@ class TestFiles:
 
     def test_a_folder(self, tmp_path):
         assert message(tmp_path, ModelFormatError) == (
-            f"the model {tmp_path.name!r} cannot be read: Is a directory; check the path {str(tmp_path)!r} and its permissions"
+            f"the model {tmp_path.name!r} cannot be read: Is a directory; "
+            f"check the path {str(tmp_path)!r} and its permissions"
         )
 
     def test_a_current_folder_that_is_gone(self, tmp_path, monkeypatch):
@@ -263,8 +264,14 @@ class TestLimits:
     def test_graphs_nested_too_deep(self, monkeypatch):
         """Protobuf itself refuses little more than the 32 levels that treadle takes, so the limit is lowered here."""
         monkeypatch.setattr("treadle.frontends.onnx.check.MAX_NESTING", 1)
-        inner = "{ y = If (flag) <then_branch = c () => (float[2] z) { z = Relu(x) }, else_branch = d () => (float[2] z) { z = Abs(x) }> }"
-        text = f"g (float[2] x, bool flag) => (float[2] y) {{ y = If (flag) <then_branch = a () => (float[2] y) {inner}, else_branch = b () => (float[2] y) {inner}> }}"
+        inner = (
+            "{ y = If (flag) <then_branch = c () => (float[2] z) { z = Relu(x) }, "
+            "else_branch = d () => (float[2] z) { z = Abs(x) }> }"
+        )
+        text = (
+            f"g (float[2] x, bool flag) => (float[2] y) {{ y = If (flag) <then_branch = a () => (float[2] y) {inner}, "
+            f"else_branch = b () => (float[2] y) {inner}> }}"
+        )
         with pytest.raises(LimitError) as caught:
             load(of(text))
         assert str(caught.value) == "graphs in the model nest more than 1 deep"

@@ -1,4 +1,4 @@
-"""reverse_sequence: each row of the result is copied from the row of x that stands there when its sequence is reversed."""
+"""reverse_sequence: each row of the result is a copy of the row of x that takes its place in the reversed sequence."""
 
 from __future__ import annotations
 
