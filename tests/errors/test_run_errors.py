@@ -101,8 +101,10 @@ def text_session() -> treadle.Session:
         ([["a", {}]], "got dict at [0, 1]; convert it with str()"),
         (
             np.array([["a", b"\xff"]], object),
-            "got bytes at [0, 1] that are not UTF-8 (invalid start byte at byte 0); "
-            "decode them with the encoding they have",
+            (
+                "got bytes at [0, 1] that are not UTF-8 (invalid start byte at byte 0); "
+                "decode them with the encoding they have"
+            ),
         ),
     ],
 )
