@@ -69,7 +69,7 @@ KNOBS: dict[str, Knob] = {
         Knob("TREADLE_ISA", None, _one_of(*_ISAS), "one of " + ", ".join(_ISAS),
              "Generate code for this instruction set at most, as if the CPU had no better one."),
         Knob("TREADLE_CACHES", None, _cache_sizes, "sizes of the L1, L2 and L3 data caches, such as 32K,512K,32M",
-             "Choose kernels for caches of these sizes: for virtual machines that report other sizes than one core has."),
+             "Choose kernels for caches of these sizes: for virtual machines that report wrong ones."),
         Knob("TREADLE_CACHE", None, _folder, "a folder, or `off`",
              "Folder of compiled kernels and models; `off` keeps none. Default: ~/.cache/treadle."),
         Knob("TREADLE_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",

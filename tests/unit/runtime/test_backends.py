@@ -53,8 +53,9 @@ model = small.convolutional(channels=64, size=57); inputs = small.inputs_for(mod
 print(treadle.threads.info()["build"]["backend"])
 session, before, end = treadle.Session(model), names(), time.monotonic() + 60
 def of_treadle(): return any(name.startswith("treadle-") for name in names().values())
-def found(): return of_treadle() if treadle.threads.info()["build"]["backend"] == "native" else len(names()) > len(before)
-alone = treadle.threads.info()["build"]["backend"] == "tbb" and len(os.sched_getaffinity(0)) == 1  # it starts none there
+backend = treadle.threads.info()["build"]["backend"]
+def found(): return of_treadle() if backend == "native" else len(names()) > len(before)
+alone = backend == "tbb" and len(os.sched_getaffinity(0)) == 1  # it starts none there
 while not alone and not found() and time.monotonic() < end: session.run(inputs)
 print(alone or found(), of_treadle())
 """
@@ -151,7 +152,8 @@ for c in clients: c.start()
 for c in clients: c.join()
 w = small.ModelWriter()
 w.op("Gather", "x", "i"); w.nodes[-1].output[0] = "y"
-gather = treadle.Session(w.model({{"x": (small.FLOAT, [1000, 64]), "i": (7, [5000])}}, {{"y": (small.FLOAT, [5000, 64])}}))
+takes, gives = {{"x": (small.FLOAT, [1000, 64]), "i": (7, [5000])}}, {{"y": (small.FLOAT, [5000, 64])}}
+gather = treadle.Session(w.model(takes, gives))
 expect(RunError, lambda: gather.run({{"x": np.zeros((1000, 64), np.float32), "i": np.full(5000, 9999)}}))
 assert session.run(feeds)["y"].tobytes() == wanted
 print(len(same), all(same))

@@ -25,7 +25,9 @@ endless = python_tasks([lambda: time.sleep(0.01)] * 1000)
 threading.Thread(target=endless.run, args=(X,), daemon=True).start()
 """,
     "a run in the background": "future = session.run_async(inputs)",
-    "a pool that is referred to for ever": "treadle.kept = treadle.Pool(intra_op=2); session.run(inputs, pool=treadle.kept)",
+    "a pool that is referred to for ever": (
+        "treadle.kept = treadle.Pool(intra_op=2); session.run(inputs, pool=treadle.kept)"
+    ),
     "a task that was left to itself": """
 never = python_tasks([threading.Event().wait], blocking=True)
 try:

@@ -1,4 +1,5 @@
-"""Processes that may use few CPUs, by the real calls of the system: what is automatic then, and that all works on one."""
+"""Processes that may use few CPUs, by the real calls of the system: what is automatic then, and that all works on
+one."""
 
 from __future__ import annotations
 

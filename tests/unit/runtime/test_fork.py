@@ -89,11 +89,15 @@ STATES = {
     "unused": "session, wanted = treadle.Session(model), None; works = lambda: session.run(inputs); in_child(works)",
     "idle": "load(); session.run_async(inputs).result(); in_child(works)",
     "running": "load(); meanwhile(lambda _: session.run(inputs))",
-    "running in the background": "load(); meanwhile(lambda _: [f.result() for f in [session.run_async(inputs) for _ in range(9)]])",
+    "running in the background": (
+        "load(); meanwhile(lambda _: [f.result() for f in [session.run_async(inputs) for _ in range(9)]])"
+    ),
     "in a Python task": "load(); python_tasks([lambda: in_child(works)] * 3 + [lambda: session.run(inputs)]).run(X)",
     "in a blocking task": "load(); python_tasks([lambda: in_child(works)] * 2, blocking=True).run(X)",
     "inside limit()": "load()\nwith treadle.threads.limit(intra_op=1): in_child(works)",
-    "changing settings": "load(); meanwhile(lambda turn: treadle.threads.set(intra_op=1 + turn % 3, inter_op=1 + turn % 2))",
+    "changing settings": (
+        "load(); meanwhile(lambda turn: treadle.threads.set(intra_op=1 + turn % 3, inter_op=1 + turn % 2))"
+    ),
     "making pools": "load(); meanwhile(lambda turn: treadle.Pool('made', intra_op=2))",
 }  # fmt: skip
 

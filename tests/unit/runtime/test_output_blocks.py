@@ -80,8 +80,8 @@ MIXED = [
 )
 def test_blocks_hold_outputs_of_one_spec_and_are_bounded(outputs: list[ArraySpec], random: Random) -> None:
     """
-    Every output that has an axis and bytes is in one block and begins at a cache line. A block of several outputs has at most
-    256 KiB and 16 outputs.
+    Every output that has an axis and bytes is in one block and begins at a cache line. A block of several outputs has
+    at most 256 KiB and 16 outputs.
     """
     random.shuffle(outputs)
     blocks = blocks_of(outputs)
@@ -99,7 +99,8 @@ def test_blocks_hold_outputs_of_one_spec_and_are_bounded(outputs: list[ArraySpec
 
 def test_equal_outputs_fill_blocks_and_large_ones_have_their_own() -> None:
     """
-    Outputs of 64 KiB come four to a block, of 4 KiB sixteen; one of more than 256 KiB alone; other specs between do not matter.
+    Outputs of 64 KiB come four to a block, of 4 KiB sixteen; one of more than 256 KiB alone; other specs between do not
+    matter.
     """
 
     def counts(*sizes: int) -> list[int]:
@@ -261,8 +262,8 @@ def test_memory_of_a_run_that_fails_is_used_by_the_next() -> None:
 @pytest.mark.parametrize("side", [64, 128])
 def test_runs_with_many_outputs_take_no_new_pages(side: int) -> None:
     """
-    4 MiB of outputs of 16 KiB or 64 KiB each, dropped together after each run, are not given back to the system and found
-    again: that would be a thousand page faults a run.
+    4 MiB of outputs of 16 KiB or 64 KiB each, dropped together after each run, are not given back to the system and
+    found again: that would be a thousand page faults a run.
     """
     import resource
 

@@ -101,8 +101,8 @@ def test_results_are_ordinary_arrays(session: treadle.Session) -> None:
         lambda result: result.base,
         pickle.PickleBuffer,
     ],
-    ids=["array", "slice", "view", "transpose", "memoryview", "cast", "frombuffer", "dlpack", "ctypes", "flat", "nditer",
-         "base", "pickle"],
+    ids=["array", "slice", "view", "transpose", "memoryview", "cast", "frombuffer", "dlpack", "ctypes", "flat",
+         "nditer", "base", "pickle"],
 )  # fmt: skip
 def test_memory_with_a_reference_is_not_reused(session: treadle.Session, hold: Callable[[Array], object]) -> None:
     """
@@ -218,8 +218,8 @@ def test_trim_and_the_end_of_the_session_free_memory() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of processes can be limited on Linux only")
 def test_idle_memory_is_freed_when_the_system_has_no_more() -> None:
     """
-    A run that gets no memory has what other plans keep given back, and succeeds; where that does not do, it says so, and
-    the session stays usable.
+    A run that gets no memory has what other plans keep given back, and succeeds; where that does not do, it says so,
+    and the session stays usable.
     """
     text = (
         "import resource, numpy as np, treadle\n"
@@ -288,8 +288,8 @@ def test_results_may_outlive_the_interpreter() -> None:
 
 def test_many_results_of_medium_size_reuse_memory() -> None:
     """
-    Outputs of 64 KiB are kept where a model has enough of them for the allocator to give their memory back, and left to it
-    where there is one.
+    Outputs of 64 KiB are kept where a model has enough of them for the allocator to give their memory back, and left to
+    it where there is one.
     """
     shape = [SIZE // 4, SIZE]
     for count, kept in ((1, 0), (4, 4)):

@@ -82,7 +82,8 @@ def test_a_setting_that_cannot_be_honoured_is_one_warning(environment):
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("TREADLE_CPUS", "a"), ("TREADLE_CPUS", "3-1"), ("TREADLE_CPUS", "0,,1"), ("TREADLE_CPUS", "0-3:0"), ("TREADLE_CPUS", "-1"),
+    [("TREADLE_CPUS", "a"), ("TREADLE_CPUS", "3-1"), ("TREADLE_CPUS", "0,,1"), ("TREADLE_CPUS", "0-3:0"),
+     ("TREADLE_CPUS", "-1"),
      ("OMP_PROC_BIND", "near"), ("OMP_PROC_BIND", "spread,near"), ("KMP_AFFINITY", "tight"),
      ("KMP_AFFINITY", "granularity=inch,compact"), ("KMP_AFFINITY", "compact,scatter"),
      ("KMP_AFFINITY", "explicit")],

@@ -45,7 +45,8 @@ def test_a_pool_has_a_team_of_its_own():
     session = python_tasks([lambda: seen.append(threading.get_ident())] * 3, pool=pool)
     with treadle.threads.limit(intra_op=1):
         session.run(X)
-        results = {treadle.Session(model, pool=pool).run(inputs)["y"].tobytes(), treadle.Session(model).run(inputs)["y"].tobytes(),
+        results = {treadle.Session(model, pool=pool).run(inputs)["y"].tobytes(),
+                   treadle.Session(model).run(inputs)["y"].tobytes(),
                    treadle.Session(model).run(inputs, pool=other)["y"].tobytes()}  # fmt: skip
 
     assert len(seen) == 3

@@ -1,4 +1,7 @@
-"""Who multiplies matrices: treadle's kernels or a library. OpenBLAS is always tested, MKL and oneDNN where installed."""
+"""Who multiplies matrices: treadle's kernels or a library.
+
+OpenBLAS is always tested, MKL and oneDNN where installed.
+"""
 
 from __future__ import annotations
 

@@ -132,7 +132,8 @@ treadle.threads.set(intra_op=INTRA, inter_op=INTER)
 graph = Graph("busy")
 x = graph.input("x", dtypes.f32, (1,))
 for number in range(6):
-    attrs = {"function": spin, "infer": lambda _: [Info(dtypes.f32, (1,))], "label": "PyFunc", "movable": True, "cost": 1e8}
+    shape_rule = lambda _: [Info(dtypes.f32, (1,))]
+    attrs = {"function": spin, "infer": shape_rule, "label": "PyFunc", "movable": True, "cost": 1e8}
     y = graph.add("call", [x], attrs, name=f"f{number}").outputs[0]
     y.dtype, y.shape = dtypes.f32, (1,)
     graph.outputs.append(y)

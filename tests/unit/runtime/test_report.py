@@ -59,7 +59,8 @@ print(treadle.threads.info()["cpu"]["isa"])
 one = treadle.Session(small.add())
 os.environ["TREADLE_ISA"] = "generic"
 other = treadle.Session(small.add())
-print(treadle.threads.info()["cpu"]["isa"] == ", ".join(sorted({p.target.isa for s in (one, other) for p in s.plans()})))
+isas = sorted({p.target.isa for s in (one, other) for p in s.plans()})
+print(treadle.threads.info()["cpu"]["isa"] == ", ".join(isas))
 del one
 gc.collect()
 print(treadle.threads.info()["cpu"]["isa"])
@@ -113,8 +114,8 @@ def test_pools_report_their_status():
 
     assert facts["busy"] == {
         "name": "busy", "intra_op": 1, "inter_op": 1, "intra_source": "Pool(intra_op=1)",
-        "inter_source": "Pool(inter_op=1)", "threads": 0, "slots": 1, "spinning": 0, "runs": 3, "waiting": 2, "pin_fault": None,
-        "thread_fault": None,
+        "inter_source": "Pool(inter_op=1)", "threads": 0, "slots": 1, "spinning": 0, "runs": 3, "waiting": 2,
+        "pin_fault": None, "thread_fault": None,
     }  # fmt: skip
     assert "main" in facts
     del pool, session, clients, client

@@ -20,7 +20,8 @@ from treadle.errors import InputError, RunCancelledError, RunError, RunTimeoutEr
 from treadle.runtime.control import check_run
 
 ENDS_WITHIN_S = 0.5
-"""Of CPU time for each thread, where a run takes 2 s and more: what other load or a stalled machine delays costs none."""
+"""Of CPU time for each thread, where a run takes 2 s and more: what other load or a stalled machine delays costs
+none."""
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +320,8 @@ os._exit(0)
 def test_ctrl_c_ends_runs_within_100_ms():
     """
     Long kernels, on one thread or several, in a nested session or a future; a Python task of the main thread's own or
-    in another thread; between short tasks; a run that waits for its turn. Once in ten times: other load on the machine is not treadle's.
+    in another thread; between short tasks; a run that waits for its turn. Once in ten times: other load on the machine
+    is not treadle's.
     """
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=110, check=False)
     lines = done.stdout.splitlines()

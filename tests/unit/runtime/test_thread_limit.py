@@ -52,7 +52,10 @@ while pool.threads.status()["workers"] == 0:
 print(repr(pool.threads.status()["thread_fault"]))
 """
 
-WHY = "team 'few': cannot start thread 1: Resource temporarily unavailable; lower intra_op / inter_op or raise the limit on threads"
+WHY = (
+    "team 'few': cannot start thread 1: Resource temporarily unavailable; "
+    "lower intra_op / inter_op or raise the limit on threads"
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of a process")

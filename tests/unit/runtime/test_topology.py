@@ -169,7 +169,8 @@ def test_a_v2_cpuset_bounds_too(system):
 
 def test_a_v1_cpuset_bounds_too(system):
     """
-    `cpuset.cpus` in a hierarchy of its own, beside a quota in another one; an ancestor's set is wider and changes nothing.
+    `cpuset.cpus` in a hierarchy of its own, beside a quota in another one; an ancestor's set is wider and changes
+    nothing.
     """
     files = v1("/job", {"/job": (700000, 100000)})
     files["proc/self/cgroup"] += "7:cpuset:/job\n"
