@@ -41,11 +41,31 @@ class CopyTilesSpec(CopySpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyRowsArgs(KernelArgs[T]):
-    """Arguments, in elements. A unit is a row, or a part of a long row."""
+class CopyArgs(KernelArgs[T]):
+    """Arguments of both kernels, in elements: the outer axes."""
 
     units: T
     units_per_chunk: T
+    target_start: T
+    """Offset of the first element."""
+    source_start: T
+    """Offset of the first element."""
+    sizes: tuple[T, ...]
+    """Of the outer axes."""
+    target_strides: tuple[T, ...]
+    """Of the outer axes."""
+    source_strides: tuple[T, ...]
+    """Of the outer axes."""
+
+    @classmethod
+    def tuple_lengths(cls, spec: CopySpec) -> Lengths:
+        return {"sizes": spec.rank, "target_strides": spec.rank, "source_strides": spec.rank}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRowsArgs(CopyArgs[T]):
+    """Arguments, in elements. A unit is a row, or a part of a long row."""
+
     length: T
     """Length of a row."""
     most: T
@@ -54,28 +74,12 @@ class CopyRowsArgs(KernelArgs[T]):
     """Difference of the lengths of units that are neighbours on the last outer axis."""
     step: T
     """Stride of a row in the source."""
-    target_start: T
-    """Offset of the first element."""
-    source_start: T
-    """Offset of the first element."""
-    sizes: tuple[T, ...]
-    """Of the outer axes."""
-    target_strides: tuple[T, ...]
-    """Of the outer axes."""
-    source_strides: tuple[T, ...]
-    """Of the outer axes."""
-
-    @classmethod
-    def tuple_lengths(cls, spec: CopyRowsSpec) -> Lengths:
-        return {"sizes": spec.rank, "target_strides": spec.rank, "source_strides": spec.rank}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyTilesArgs(KernelArgs[T]):
+class CopyTilesArgs(CopyArgs[T]):
     """Arguments, in elements. A unit is a group of tiles."""
 
-    units: T
-    units_per_chunk: T
     size_a: T
     """Length of axis a."""
     size_b: T
@@ -84,17 +88,3 @@ class CopyTilesArgs(KernelArgs[T]):
     """Stride of axis a in the source."""
     target_b: T
     """Stride of axis b in the target."""
-    target_start: T
-    """Offset of the first element."""
-    source_start: T
-    """Offset of the first element."""
-    sizes: tuple[T, ...]
-    """Of the outer axes."""
-    target_strides: tuple[T, ...]
-    """Of the outer axes."""
-    source_strides: tuple[T, ...]
-    """Of the outer axes."""
-
-    @classmethod
-    def tuple_lengths(cls, spec: CopyTilesSpec) -> Lengths:
-        return {"sizes": spec.rank, "target_strides": spec.rank, "source_strides": spec.rank}

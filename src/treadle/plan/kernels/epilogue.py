@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +23,33 @@ class EpilogueSpec(KernelSpec):
     kinds: tuple[str, ...]
     """How each further operand is indexed: `scalar` (one element), `row` (an element a row), `column` (an element a
     column) or `full`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchedSpec(EpilogueSpec):
+    """Parameters of a kernel that computes a batch of products."""
+
+    batch_rank: int
+    """Number of batch dimensions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchArgs(KernelArgs[T]):
+    """Arguments of such a kernel, in elements: the batch dimensions."""
+
+    sizes: tuple[T, ...]
+    """Of the batch dimensions."""
+    a_batch: tuple[T, ...]
+    """Strides of a along the batch dimensions."""
+    b_batch: tuple[T, ...]
+    """Strides of b along the batch dimensions."""
+    out_batch: tuple[T, ...]
+    """Strides of out along the batch dimensions."""
+    epilogue_batch: tuple[tuple[T, ...], ...]
+    """Strides of each operand of the epilogue along the batch dimensions."""
+
+    @classmethod
+    def tuple_lengths(cls, spec: BatchedSpec) -> Lengths:
+        rank = spec.batch_rank
+        each = dict.fromkeys(("sizes", "a_batch", "b_batch", "out_batch"), rank)
+        return {**each, "epilogue_batch": (len(spec.kinds), rank)}

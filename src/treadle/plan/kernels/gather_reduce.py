@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from treadle.plan.kernel_spec import KernelArgs, T
-from treadle.plan.kernels.reduce import FoldSpec
+from treadle.plan.kernel_spec import T
+from treadle.plan.kernels.reduce import FoldArgs, FoldSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +28,9 @@ class GatherReduceSpec(FoldSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatherReduceArgs(KernelArgs[T]):
-    """Arguments. A unit is a row of y. Indices have shape (outer, n, inner)."""
+class GatherReduceArgs(FoldArgs[T]):
+    """Arguments. A unit is a row of y. Indices have shape (outer, n, inner); the folded axis is that of a bag."""
 
-    units: T
-    units_per_chunk: T
-    n: T
-    """Rows of a bag."""
-    piece: T
-    """Rows of a piece of a bag."""
-    pieces: T
-    """Pieces of a bag."""
-    count: T
-    """Rows of which a mean is taken."""
     inner: T
     length: T
     """Elements of a row, at least one vector."""

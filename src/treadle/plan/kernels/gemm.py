@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from treadle.plan.kernel_spec import KernelArgs, Lengths, T
-from treadle.plan.kernels.epilogue import EpilogueSpec
+from treadle.plan.kernel_spec import Lengths, T
+from treadle.plan.kernels.epilogue import BatchArgs, BatchedSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemmSpec(EpilogueSpec):
+class GemmSpec(BatchedSpec):
     """Parameters. Pointers: out, a, b, operands of the epilogue.
 
     Scratch: one register block of sums; then a copied panel if b is not packed; then the sums of a chunk if `parts`.
@@ -37,8 +37,6 @@ class GemmSpec(EpilogueSpec):
     """Vectors of the last panel if it is not full, else 0."""
     grid: bool
     """There is more than one chunk."""
-    batch_rank: int
-    """Number of batch dimensions."""
     prefetch_lines: int
     """Cache lines of a later panel that each turn of a register block prefetches."""
     prefetch_panels: int
@@ -48,7 +46,7 @@ class GemmSpec(EpilogueSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemmArgs(KernelArgs[T]):
+class GemmArgs(BatchArgs[T]):
     """Arguments. Strides are in elements.
 
     Chunk number = (batch chunk * `block_chunks` + block chunk) * `panel_chunks` + panel chunk.
@@ -81,25 +79,7 @@ class GemmArgs(KernelArgs[T]):
     """Elements of the depth that are taken at once."""
     epilogue_rows: tuple[T, ...]
     """Row strides of the epilogue's operands."""
-    sizes: tuple[T, ...]
-    """Of the batch dimensions."""
-    a_batch: tuple[T, ...]
-    """Strides of a along the batch dimensions."""
-    b_batch: tuple[T, ...]
-    """Strides of b along the batch dimensions."""
-    out_batch: tuple[T, ...]
-    """Strides of out along the batch dimensions."""
-    epilogue_batch: tuple[tuple[T, ...], ...]
-    """Strides of each operand of the epilogue along the batch dimensions."""
 
     @classmethod
     def tuple_lengths(cls, spec: GemmSpec) -> Lengths:
-        rank, operands = spec.batch_rank, len(spec.kinds)
-        return {
-            "epilogue_rows": operands,
-            "sizes": rank,
-            "a_batch": rank,
-            "b_batch": rank,
-            "out_batch": rank,
-            "epilogue_batch": (operands, rank),
-        }
+        return {**BatchArgs.tuple_lengths(spec), "epilogue_rows": len(spec.kinds)}

@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from treadle.plan.kernel_spec import KernelArgs, Lengths, T
-from treadle.plan.kernels.epilogue import EpilogueSpec
+from treadle.plan.kernel_spec import T
+from treadle.plan.kernels.epilogue import BatchArgs, BatchedSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemvSpec(EpilogueSpec):
+class GemvSpec(BatchedSpec):
     """Parameters. Pointers: out, vector, matrix, operands of the epilogue. `vectors` is 1. Scratch: one vector."""
 
     family: ClassVar[str] = "gemv"
 
-    batch_rank: int
-    """Number of batch dimensions."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemvArgs(KernelArgs[T]):
+class GemvArgs(BatchArgs[T]):
     """Arguments. Strides are in elements. A unit is as many columns as a vector has lanes."""
 
     columns: T
@@ -33,19 +30,3 @@ class GemvArgs(KernelArgs[T]):
     units: T
     """Units of all products."""
     units_per_chunk: T
-    sizes: tuple[T, ...]
-    """Of the batch dimensions."""
-    a_batch: tuple[T, ...]
-    """Strides of a along the batch dimensions."""
-    b_batch: tuple[T, ...]
-    """Strides of b along the batch dimensions."""
-    out_batch: tuple[T, ...]
-    """Strides of out along the batch dimensions."""
-    epilogue_batch: tuple[tuple[T, ...], ...]
-    """Strides of each operand of the epilogue along the batch dimensions."""
-
-    @classmethod
-    def tuple_lengths(cls, spec: GemvSpec) -> Lengths:
-        rank = spec.batch_rank
-        batch = (len(spec.kinds), rank)
-        return {"sizes": rank, "a_batch": rank, "b_batch": rank, "out_batch": rank, "epilogue_batch": batch}

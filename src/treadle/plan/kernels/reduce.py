@@ -60,28 +60,8 @@ class ReduceColumnsSpec(ReduceSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceRowsArgs(KernelArgs[T]):
-    """Arguments, in elements. A unit is a piece of a row."""
-
-    units: T
-    units_per_chunk: T
-    n: T
-    """Elements of a row."""
-    piece: T
-    """Elements of a piece of a row."""
-    pieces: T
-    """Pieces of a row."""
-    count: T
-    """Elements of which a mean is taken."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceColumnsArgs(KernelArgs[T]):
-    """Arguments, in elements. A unit is some columns of a piece of one outer position.
-
-    The result of outer position o, piece p and column c is at
-    (o // turn * step + o % turn * width) * pieces + p * width + c.
-    """
+class FoldArgs(KernelArgs[T]):
+    """Arguments of every kernel that folds elements into one."""
 
     units: T
     units_per_chunk: T
@@ -93,6 +73,21 @@ class ReduceColumnsArgs(KernelArgs[T]):
     """Pieces of the axis."""
     count: T
     """Elements of which a mean is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceRowsArgs(FoldArgs[T]):
+    """Arguments, in elements. A unit is a piece of a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceColumnsArgs(FoldArgs[T]):
+    """Arguments, in elements. A unit is some columns of a piece of one outer position.
+
+    The result of outer position o, piece p and column c is at
+    (o // turn * step + o % turn * width) * pieces + p * width + c.
+    """
+
     width: T
     """Columns of one outer position."""
     columns: T
