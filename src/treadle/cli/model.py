@@ -8,6 +8,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -48,56 +50,76 @@ def progress_bar(what: str = "compiling kernels") -> Iterator[Progress | None]:
         yield report
 
 
-def begin_and_end(command: Command) -> Command:
-    """Adds the options that choose a part of a frozen TensorFlow graph."""
-    for option, parameter, what in (("--to", "end", "End"), ("--from", "begin", "Begin")):
-        command = click.option(
-            option,
-            parameter,
-            multiple=True,
-            metavar="NAME",
-            help=f"{what} at this tensor of a frozen TensorFlow graph.",
-        )(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The model that a command takes, and the options of every such command.
 
-
-def arithmetic(command: Command) -> Command:
-    """Adds the options `math` and `precision`."""
-    for option, choices, what in (
-        ("--precision", ["f32", "bf16"], "bf16 lets factors of products be rounded, on CPUs with AVX512_BF16."),
-        ("--math", ["fast", "exact"], "exact forbids algorithms that round differently."),
-    ):
-        command = click.option(option, type=click.Choice(choices), default=choices[0], show_default=True, help=what)(
-            command
-        )
-    return command
-
-
-def open_session(
-    model: str,
-    intra: int | None,
-    inter: int | None,
-    computing: tuple[str, str],
-    part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-    settings: str | None = None,
-) -> treadle.Session:
-    """Makes a session of the model at the path `model`, or of its part between the tensors `part`.
-
-    `computing` is (math, precision), `settings` a file of `treadle tune`.
+    `files` and `dims` are the values of --input and --dim by name, `begin` and `end` the tensors of --from and --to.
     """
-    (begin, end), (math, precision) = part, computing
-    with progress_bar() as report:
-        return treadle.Session(
-            Path(model),
-            inputs=begin or None,
-            outputs=end or None,
-            intra_op=intra,
-            inter_op=inter,
-            settings=settings,
-            math=math,  # type: ignore[arg-type]
-            precision=precision,  # type: ignore[arg-type]
-            progress=report,
-        )
+
+    path: str
+    files: dict[str, str]
+    dims: dict[str, int]
+    begin: tuple[str, ...]
+    end: tuple[str, ...]
+    math: str
+    precision: str
+
+    def open_session(
+        self, intra: int | None = None, inter: int | None = None, settings: str | None = None
+    ) -> treadle.Session:
+        """Makes a session of the model, or of its part. `settings` is a file of `treadle tune`."""
+        with progress_bar() as report:
+            return treadle.Session(
+                Path(self.path),
+                inputs=self.begin or None,
+                outputs=self.end or None,
+                intra_op=intra,
+                inter_op=inter,
+                settings=settings,
+                math=self.math,  # type: ignore[arg-type]
+                precision=self.precision,  # type: ignore[arg-type]
+                progress=report,
+            )
+
+    def make_inputs(self, tensors: Sequence[Tensor]) -> dict[str, Array]:
+        """Returns an array for each input; see the function of this name."""
+        return make_inputs(tensors, self.files, self.dims)
+
+
+def model_options(command: Command) -> Command:
+    """Adds the argument MODEL and its options; `command` gets them as its first argument, a ModelOptions."""
+
+    @wraps(command)
+    def collect(
+        model: str,
+        inputs: tuple[str, ...],
+        dims: tuple[str, ...],
+        begin: tuple[str, ...],
+        end: tuple[str, ...],
+        math: str,
+        precision: str,
+        **others: Any,
+    ) -> None:
+        files = parse_pairs(inputs, "--input")
+        command(ModelOptions(model, files, parse_dims(dims), begin, end, math, precision), **others)
+
+    part = "at this tensor of a frozen TensorFlow graph."
+    form = "An input's values, or the form of random ones, as f32[2,3]; random as declared if not given."
+    bf16 = "bf16 lets factors of products be rounded, on CPUs with AVX512_BF16."
+    exact = "exact forbids algorithms that round differently."
+    for parameter in reversed((
+        click.argument("model", type=click.Path()),
+        click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help=form),
+        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE",
+                     help="Size of a symbolic dimension of random inputs; 1 if not given."),
+        click.option("--from", "begin", multiple=True, metavar="NAME", help=f"Begin {part}"),
+        click.option("--to", "end", multiple=True, metavar="NAME", help=f"End {part}"),
+        click.option("--math", type=click.Choice(["fast", "exact"]), default="fast", show_default=True, help=exact),
+        click.option("--precision", type=click.Choice(["f32", "bf16"]), default="f32", show_default=True, help=bf16),
+    )):  # fmt: skip
+        collect = parameter(collect)
+    return collect
 
 
 def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
@@ -125,18 +147,6 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 _FORM = re.compile(r"(\w+)\[([\d, ]*)\]")
-
-
-def given_inputs(command: Command) -> Command:
-    """Adds the option for the values, or dtypes and shapes, of inputs."""
-    what = "An input's values, or the form of random ones, as f32[2,3]; random as declared if not given."
-    return click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help=what)(command)
-
-
-def given_dims(command: Command) -> Command:
-    """Adds the option for sizes of symbolic dimensions."""
-    what = "Size of a symbolic dimension of random inputs; 1 if not given."
-    return click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help=what)(command)
 
 
 def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:

@@ -7,16 +7,7 @@ from typing import Any
 
 import click
 
-from treadle.cli.model import (
-    arithmetic,
-    begin_and_end,
-    given_dims,
-    given_inputs,
-    make_inputs,
-    open_session,
-    parse_dims,
-    parse_pairs,
-)
+from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import duration, number, print_json, shape, shorten, size, table, width
 from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
@@ -24,20 +15,10 @@ from treadle.plan.plan import Home, Plan
 
 
 @click.command()
-@click.argument("model", type=click.Path())
-@given_inputs
-@given_dims
-@begin_and_end
-@arithmetic
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def inspect(
-    model: str,
-    inputs: tuple[str, ...],
-    dims: tuple[str, ...],
-    begin: tuple[str, ...],
-    end: tuple[str, ...],
-    math: str,
-    precision: str,
+    options: ModelOptions,
     as_json: bool,
 ) -> None:
     """Show what MODEL is and how each of its ops will run.
@@ -48,11 +29,11 @@ def inspect(
 
     A TorchScript file declares no shapes: treadle inspect model.pt --input 'x=f32[1,3,224,224]'
     """
-    session = open_session(model, None, None, (math, precision), (begin, end))
-    feed = make_inputs(session.inputs, parse_pairs(inputs, "--input"), parse_dims(dims))
+    session = options.open_session()
+    feed = options.make_inputs(session.inputs)
     plans = session.plans_for(feed)
     report = {
-        "model": model,
+        "model": options.path,
         "inputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.inputs],
         "outputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.outputs],
         "model_ops": dict(Counter(node.op for node in session.graph.nodes).most_common()),

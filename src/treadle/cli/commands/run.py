@@ -12,16 +12,7 @@ import click
 import numpy as np
 
 import treadle
-from treadle.cli.model import (
-    arithmetic,
-    begin_and_end,
-    given_dims,
-    given_inputs,
-    make_inputs,
-    open_session,
-    parse_dims,
-    parse_pairs,
-)
+from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import check_writable, duration, number, print_json, shape, shorten, size, table, width
 from treadle.cli.timeline import draw
 from treadle.tracing.chrome import write
@@ -35,14 +26,10 @@ MOST_TRACED = 5
 
 
 @click.command()
-@click.argument("model", type=click.Path())
-@given_inputs
-@given_dims
-@begin_and_end
+@model_options
 @click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
 @click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
 @click.option("--settings", type=click.Path(), metavar="FILE", help="Take both from what `treadle tune --save` wrote.")
-@arithmetic
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
 @click.option(
     "--seconds",
@@ -59,16 +46,10 @@ MOST_TRACED = 5
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def run(
-    model: str,
-    inputs: tuple[str, ...],
-    dims: tuple[str, ...],
-    begin: tuple[str, ...],
-    end: tuple[str, ...],
+    options: ModelOptions,
     intra: int | None,
     inter: int | None,
     settings: str | None,
-    math: str,
-    precision: str,
     runs: int | None,
     seconds: float | None,
     trace_file: str | None,
@@ -85,12 +66,13 @@ def run(
         raise click.UsageError("give --runs or --seconds, not both")
     if seconds is not None and np.isnan(seconds):
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
-    files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     if trace_file is not None:  # report an impossible path before measuring
-        check_writable(Path(trace_file), "--trace", (model, *files.values(), *([settings] if settings else [])))
+        check_writable(
+            Path(trace_file), "--trace", (options.path, *options.files.values(), *([settings] if settings else []))
+        )
     start = time.perf_counter()
-    session = open_session(model, intra, inter, (math, precision), (begin, end), settings)
-    feed = make_inputs(session.inputs, files, sizes)
+    session = options.open_session(intra, inter, settings)
+    feed = options.make_inputs(session.inputs)
     outputs = session.run(feed)
     loaded = time.perf_counter() - start
     latencies, cpu_use = measure(session, feed, runs, seconds)
@@ -101,7 +83,7 @@ def run(
             write(events, file)
     limits = session.get()
     report: dict[str, Any] = {
-        "model": model,
+        "model": options.path,
         "inputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in feed.items()},
         "outputs": {name: summary(array) for name, array in outputs.items()},
         "threads": {

@@ -8,17 +8,7 @@ from typing import Any
 import click
 
 import treadle
-from treadle.cli.model import (
-    arithmetic,
-    begin_and_end,
-    given_dims,
-    given_inputs,
-    make_inputs,
-    open_session,
-    parse_dims,
-    parse_pairs,
-    progress_bar,
-)
+from treadle.cli.model import ModelOptions, model_options, progress_bar
 from treadle.cli.output import check_writable, duration, number, print_json, table
 from treadle.codegen.target import detect
 from treadle.compile import runner_of
@@ -39,11 +29,7 @@ CLIENT_SECONDS = 0.1
 
 
 @click.command()
-@click.argument("model", type=click.Path())
-@given_inputs
-@given_dims
-@begin_and_end
-@arithmetic
+@model_options
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, max=MAX_SECONDS, min_open=True),
@@ -57,13 +43,7 @@ CLIENT_SECONDS = 0.1
 )
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def tune(
-    model: str,
-    inputs: tuple[str, ...],
-    dims: tuple[str, ...],
-    begin: tuple[str, ...],
-    end: tuple[str, ...],
-    math: str,
-    precision: str,
+    options: ModelOptions,
     seconds: float,
     with_clients: bool,
     save: str | None,
@@ -78,19 +58,18 @@ def tune(
     """
     if seconds != seconds:  # noqa: PLR0124 - FloatRange accepts nan
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
-    files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     if save is not None:
-        check_writable(Path(save), "--save", (model, *files.values()))
+        check_writable(Path(save), "--save", (options.path, *options.files.values()))
     with treadle.threads.limit(intra_op=0, inter_op=0) as available:
-        session = open_session(model, None, None, (math, precision), (begin, end))
-        feed = make_inputs(session.inputs, files, sizes)
-        digest = _digest_to_save(model) if save else ""
+        session = options.open_session()
+        feed = options.make_inputs(session.inputs)
+        digest = _digest_to_save(options.path) if save else ""
         tried = grid(available.intra_op)
         same, timings = _measured(lambda limits: session.run(feed, **limits._asdict()), tried, seconds)
         layout = runner_of(session).layout_for(feed)
         choice = choose(timings, available.intra_op, None if layout is None else off_critical_path(layout))
         clients = _throughputs(session, feed, available.intra_op, seconds) if with_clients else []
-    report = _report(model, timings, tried, choice) | {
+    report = _report(options.path, timings, tried, choice) | {
         "same_outputs": same,
         "inputs": {name: f"{array.dtype}{list(array.shape)}" for name, array in feed.items()},
         "clients": [
@@ -103,10 +82,11 @@ def tune(
         medians = {
             f"{row['intra_op']}, {row['inter_op']}": round(row["median_ns"] / 1e6, 4) for row in report["settings"]
         }
-        measured = {"inputs": report["inputs"], "math": math, "precision": precision, "median_ms": medians}
-        measured |= {name: list(names) for name, names in (("from", begin), ("to", end)) if names}
+        measured = {"inputs": report["inputs"], "math": options.math, "precision": options.precision}
+        measured["median_ms"] = medians
+        measured |= {name: list(names) for name, names in (("from", options.begin), ("to", options.end)) if names}
         here = machine(detect().isa, process.topology())
-        write_tuned(Path(save), Tuned(*choice.limits, Path(model).name, digest, here, choice.why, measured))
+        write_tuned(Path(save), Tuned(*choice.limits, Path(options.path).name, digest, here, choice.why, measured))
     if as_json:
         print_json(report)
     else:

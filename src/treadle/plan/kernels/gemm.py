@@ -81,5 +81,5 @@ class GemmArgs(BatchArgs[T]):
     """Row strides of the epilogue's operands."""
 
     @classmethod
-    def tuple_lengths(cls, spec: GemmSpec) -> Lengths:
+    def tuple_lengths(cls, spec: BatchedSpec) -> Lengths:
         return {**BatchArgs.tuple_lengths(spec), "epilogue_rows": len(spec.kinds)}
