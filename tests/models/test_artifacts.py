@@ -18,7 +18,7 @@ import treadle
 from tests.models import small
 from treadle.compile import runner_of
 from treadle.errors import ModelError
-from treadle.frontends import origin
+from treadle.frontends import model_source
 from treadle.model_compiler import Restored
 
 STATIC = ("branches", "convolutional")
@@ -312,7 +312,7 @@ class TestDigests:
         """
         A large file whose dates are old enough is hashed once under all its names; small files are always read.
         """
-        monkeypatch.setattr(origin, "SETTLED_NS", 0)
+        monkeypatch.setattr(model_source, "SETTLED_NS", 0)
         path = self.large(tmp_path)
         treadle.Session(path)
         assert len(hashed) == 1
@@ -340,7 +340,7 @@ class TestDigests:
         """
         Setting the modification date back does not help, because the time of the last change (ctime) cannot be set.
         """
-        monkeypatch.setattr(origin, "SETTLED_NS", 0)
+        monkeypatch.setattr(model_source, "SETTLED_NS", 0)
         path = self.large(tmp_path)
         before = path.stat()
         feed = {"x": np.ones((4, 640), np.float32)}

@@ -51,7 +51,7 @@ kernel again would leak memory in a process that makes and drops sessions of one
 
 
 _RELEASE_AFTER = 4
-"""Compiling at least so many kernels is followed by releasing LLVM's memory. Paging it in again takes 8 ms."""
+"""The number of compiled kernels from which on LLVM's memory is released. Paging it in again takes 8 ms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from treadle.passes.build_expr import build_expr, count_steps, is_scalar, outer_
 from treadle.passes.match import join_names
 
 _OF_A_BYTE = 4
-"""So many times as long may be what computes from one byte: at its end it may be a byte again, to be read from a
-table."""
+"""How many times as long a program of one byte may be: if its result is a byte too, it becomes a table."""
 
 
 class GroupElementwise:

@@ -36,10 +36,10 @@ _REACH = 6
 """The most calls from the one that prefetches to the one that reads: older lines may be evicted by then."""
 
 _MOST_LINES = 8
-"""A turn of some 100 cycles prefetches so many cache lines without taking longer."""
+"""Cache lines that a turn of some 100 cycles can prefetch without taking longer."""
 
 _BYTES_WORTH_NS = 0.85
-"""The least bytes of weights for each ns of the prefetching call: so many save as much as the call loses, 1 %."""
+"""The least bytes of weights for each ns of the prefetching call: they save as much as the call loses, 1 %."""
 
 
 def insert_prefetches(calls: Sequence[Call], target: Target) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 FEW = 4
-"""Up to so many CPUs every number is measured; with more CPUs the powers of two and the number of CPUs."""
+"""The largest number of CPUs at which every number is measured; above it, powers of two and the number of CPUs."""
 
 
 class Limits(NamedTuple):

@@ -135,7 +135,7 @@ def fold_row(
 
 
 def fold_rows(k: Kernel, fold: Fold, parts: Sequence[Rows], lanes: int, vectors: int) -> list[ir.Value]:
-    """The rows of `parts`, each of so many `vectors`, folded one after the other."""
+    """The rows of `parts`, of `vectors` vectors each, folded one after the other."""
     totals: list[ir.Value] = [fold.neutral(lanes)] * vectors
     for first, last, read in parts:
         with loop(k, first, last, carry=totals, name="down") as down:

@@ -18,7 +18,7 @@ from treadle.ops.evaluate import infer_node, results_of
 from treadle.ops.op import Array, Info
 
 MOST_FOLDED = 4096
-"""Nodes whose operands are constants of at most so many elements are evaluated at once: shape arithmetic."""
+"""The largest constant operands, in elements, of nodes that are evaluated at once: shape arithmetic."""
 
 MOST_LISTED = 1 << 22
 """The largest number of elements that a rule writes out as a constant."""

@@ -26,12 +26,12 @@ CHUNK_NS = 20_000.0
 
 LEAST_CHUNK_NS = 5_000.0
 USEFUL_CHUNKS = 8
-"""A short op has so many chunks nevertheless, unless they would be worth less than LEAST_CHUNK_NS."""
+"""Chunks of a short op, unless each would be worth less than LEAST_CHUNK_NS."""
 
 MAX_CHUNKS = 256
 
 _MANY_CHUNKS = 32
-"""With so many chunks or more, load imbalance is small whatever their number."""
+"""The number of chunks from which on load imbalance is small whatever their number."""
 
 BYTES_PER_NS = 32.0
 """Memory traffic of one core that the cost model assumes."""

@@ -14,7 +14,7 @@ MAX_ROWS = 9
 MAX_VECTORS = 4
 
 _BUSY = 12
-"""So many independent sums hide the latency of a multiplication."""
+"""Independent sums that hide the latency of a multiplication."""
 
 _SHORT = 128
 _UNEVEN = 1.03

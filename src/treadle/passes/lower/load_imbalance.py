@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 
 USUAL_WORKERS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
-"""Numbers of workers -> the weight of the load imbalance among so many."""
+"""Number of workers -> the weight of the load imbalance among them."""
 
 _TOO_FEW, _TOO_MANY = 0.3, 0.1
 """The share of the time that is charged where there are 1/e, or e times, as many chunks as wanted."""

@@ -15,7 +15,7 @@ EFFICIENCY = 0.9
 """The part of the arithmetic limit that kernels of register blocks are assumed to reach."""
 
 _MAX_PIXELS = 28
-"""With so many pixels a vector of weights is loaded in little of the time; wider blocks take long to compile."""
+"""Pixels of a block: enough that loading a vector of weights takes little of the time; wider blocks compile slowly."""
 
 _HALF_REGISTERS = 6
 """Registers to leave free where sums are half vectors: with fewer the compiler would spill."""

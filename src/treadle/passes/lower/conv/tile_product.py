@@ -26,7 +26,7 @@ _LEAST_HEIGHT = 3
 
 _USEFUL_CHUNKS = 8
 _LEAST_CHUNK_COST = 16_000.0
-"""A convolution has so many chunks, unless they would cost less."""
+"""A short convolution has _USEFUL_CHUNKS chunks, unless each would cost less than _LEAST_CHUNK_COST."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class RowOperands:
     """The input row of kernel row 0."""
 
     def moved(self, k: Kernel, x: Index, out: Index) -> RowOperands:
-        """Returns the same with `x` and `out` moved on by so many elements."""
+        """Returns the same with `x` and `out` advanced by these numbers of elements."""
         return replace(self, x=k.add(self.x, x), out=k.add(self.out, out))
 
 

@@ -19,7 +19,7 @@ from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec
 from treadle.plan.target import LINE, Target
 
 _FEW_UNITS = 20
-"""With so many units or fewer, the time in which the first one waits for streamed weights is noticeable."""
+"""The largest number of units at which the time that the first one waits for streamed weights is noticeable."""
 
 
 def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
