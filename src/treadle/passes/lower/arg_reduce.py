@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from treadle import dtypes
 from treadle.graph.node import Node
-from treadle.graph.shape import around, elements, normalize_axis
+from treadle.graph.shape import elements
+from treadle.passes.lower.along_axis import parts_around_axis
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
-from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.arg_reduce import ArgReduceArgs, ArgReduceSpec
 
@@ -17,16 +16,14 @@ _MAX_SIZE = (1 << 31) - 1
 def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; None for 16-bit floats and axes longer than 2**31 - 1."""
     x, y = node.operand(0), node.output
-    dtype = x.known_dtype
-    if not is_movable(x, y) or dtype in (dtypes.f16, dtypes.bf16):
+    parts = parts_around_axis(node)
+    if parts is None:
         return None
-    shape = x.static_shape
-    axis = normalize_axis(node.attrs["axis"], len(shape))
-    outer, size, inner = around(shape, axis)
+    (outer, size, inner), dtype = parts, x.known_dtype
     if size > _MAX_SIZE:
         return None
     units = outer if inner else 0
-    cost = nbytes(x) / BYTES_PER_NS + units * 10.0 + (elements(shape) if dtype.size < 4 else 0)
+    cost = nbytes(x) / BYTES_PER_NS + units * 10.0 + (elements(x.static_shape) if dtype.size < 4 else 0)
     chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = ArgReduceSpec(dtype=dtype, largest=node.op == "argmax", last=bool(node.attrs["last"]), single=inner == 1)
     args = ArgReduceArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
