@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from treadle import knobs
 from treadle.codegen import target as targets
 from treadle.plan.target import Target
 
@@ -31,9 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("alone")
 
 
-@pytest.fixture(params=targets.available_isas())
+@pytest.fixture(params=[knobs.get("TREADLE_ISA")] if knobs.get("TREADLE_ISA") else targets.available_isas())
 def target(request: pytest.FixtureRequest) -> Target:
-    """Every instruction set that this CPU can run, one after another."""
+    """The instruction set that TREADLE_ISA forces; else, one after another, each that this CPU can run."""
     return targets.for_isa(request.param)
 
 
