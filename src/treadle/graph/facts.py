@@ -1,0 +1,391 @@
+"""What is known and assumed of the sizes of one model: canonical forms, bounds, guards."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.errors import LimitError
+from treadle.graph import terms as polynomials
+from treadle.graph.dim import Atom, DimExpr, RealExpr, hint_of, symbols_of
+from treadle.graph.terms import Terms, bounds_of, common_number, common_product, constant_of, divided, ordered, split
+
+MOST_TERMS = 256
+"""A sum of more terms is refused: products of long sums grow without bound."""
+
+MOST_ELEMENTS = 1 << 40
+"""The upper bound of a symbol: no tensor has more elements along an axis."""
+
+_REAL_OPS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "min": min,
+    "max": max,
+}
+
+_ROUNDINGS: dict[str, Callable[..., int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An assumption about sizes under which a plan is valid.
+
+    `op` says what `holds` or does not: "zero" (`left` is 0), "negative" (`left` is below 0), "less" and "less_equal"
+    (of `left` and `right`, real).
+    """
+
+    op: str
+    left: Any
+    right: Any
+    holds: bool
+
+    def __str__(self) -> str:
+        if self.op == "zero":
+            return f"{self.left} {'==' if self.holds else '!='} 0"
+        if self.op == "negative":
+            return f"{self.left} {'<' if self.holds else '>='} 0"
+        signs = ("<", ">=") if self.op == "less" else ("<=", ">")
+        return f"{self.left} {signs[not self.holds]} {self.right}"
+
+    @property
+    def symbols(self) -> list[DimExpr]:
+        """The symbols that it is about."""
+        return list(dict.fromkeys((*symbols_of(self.left), *symbols_of(self.right))))
+
+
+class Facts:
+    """The expressions of one model and what was assumed of them. Implements `dim.Rules`.
+
+    Every decision that no proof settles is taken as it is for the sample sizes (`hint`) and recorded in `guards`.
+    """
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, DimExpr] = {}
+        self.guards: list[Guard] = []
+        self._expressions: dict[Terms[Atom], DimExpr] = {}
+        self._atoms: dict[tuple[Any, ...], Atom] = {}
+        self._reals: dict[tuple[Any, ...], RealExpr] = {}
+        self._assumed: dict[tuple[Any, ...], bool] = {}
+        self._learned: dict[Terms[Atom], list[float]] = {}
+
+    def symbol(self, name: str, hint: int, *, least: int = 1, most: int = MOST_ELEMENTS) -> DimExpr:
+        """Returns the symbol `name`, new or as it was made: a size from `least` to `most`.
+
+        Args:
+            name: Its name in the model.
+            hint: The sample size by which decisions are taken.
+            least: Its lower bound. A plan is valid only for sizes that are not below it.
+            most: Its upper bound, likewise.
+        """
+        if name not in self.symbols:
+            atom = self._atom("symbol", (name,), hint, least, most)
+            atom.symbol = self.symbols[name] = self._single(atom)
+        return self.symbols[name]
+
+    def add(self, left: int, right: int, times: int = 1) -> int:
+        """Returns left + times * right."""
+        return self._size(polynomials.added(_terms(left), _terms(right), times))
+
+    def multiply(self, left: int, right: int) -> int:
+        """Returns left * right."""
+        return self._size(polynomials.multiplied(_terms(left), _terms(right)))
+
+    def divide(self, left: int, right: int) -> int:
+        """Returns left // right, with Python's rounding. Raises ZeroDivisionError if `right` is 0."""
+        if not isinstance(right, DimExpr) and right == 0:
+            raise ZeroDivisionError(f"{left} is divided by 0")
+        if right == 0:
+            raise ZeroDivisionError(f"{left} is divided by {right}, which is 0 for the sample sizes")
+        terms, divisor = _terms(left), _terms(right)
+        if divisor[0][1] < 0:
+            terms, divisor = polynomials.added((), terms, -1), polynomials.added((), divisor, -1)
+        if len(divisor) == 1 and not divisor[0][0]:
+            return self._divide_by_number(terms, divisor[0][1])
+        return self._divide_by_expression(terms, divisor)
+
+    def _divide_by_number(self, terms: Terms[Atom], number: int) -> int:
+        """floor((number * q + r) / number) = q + floor(r / number)."""
+        if number == 1:
+            return self._size(terms)
+        quotient, rest = {}, {}
+        for product, times in terms:
+            quotient[product] = times // number if times > 0 or not product else -(-times // number)
+            rest[product] = times - number * quotient[product]
+        return self._quotient(ordered(quotient), ordered(rest), (((), number),))
+
+    def _divide_by_expression(self, terms: Terms[Atom], divisor: Terms[Atom]) -> int:
+        both = (*terms, *divisor)
+        shared, number = common_product(both), common_number(both)
+        least = min((atom.least for atom in shared), default=1)
+        if least < 1:
+            shared = ()
+        if shared or number > 1:
+            terms, divisor = divided(terms, shared, number), divided(divisor, shared, number)
+            if len(divisor) == 1 and not divisor[0][0]:
+                return self._divide_by_number(terms, divisor[0][1])
+        quotient, rest = split(terms, divisor)
+        if not rest:
+            return self._size(quotient)
+        return self._quotient(quotient, rest, divisor)
+
+    def _quotient(self, quotient: Terms[Atom], rest: Terms[Atom], divisor: Terms[Atom]) -> int:
+        """quotient + floor(rest / divisor)."""
+        number = divisor[0][1] if len(divisor) == 1 and not divisor[0][0] else None
+        least, most = bounds_of(rest)
+        if number is None:
+            below, _ = bounds_of(polynomials.added(divisor, rest, -1))
+            if least >= 0 and below >= 1:
+                return self._size(quotient)
+        elif least >= 0 and most < number:
+            return self._size(quotient)
+        if (
+            rest[0][1] < 0 and rest[0][0] and bounds_of(divisor)[0] >= 1
+        ):  # floor(r / d) = -ceil(-r / d) = -floor((-r + d - 1) / d)
+            turned = polynomials.added(polynomials.added(divisor, (((), -1),)), rest, -1)
+            inner = self._floor(turned, divisor, number)
+            return self.add(self._size(quotient), inner, -1)
+        return self.add(self._size(quotient), self._floor(rest, divisor, number))
+
+    def _floor(self, terms: Terms[Atom], divisor: Terms[Atom], number: int | None) -> int:
+        if number is not None:
+            constant = constant_of(terms)
+            inner = polynomials.without_constant(terms)
+            shared = math.gcd(common_number(inner), number)
+            if shared > 1:  # floor((g x + c) / (g d)) = floor((x + floor(c / g)) / d)
+                terms = polynomials.added(divided(inner, (), shared), (((), constant // shared),))
+                number //= shared
+                divisor = (((), number),)
+                if number == 1:
+                    return self._size(ordered(dict(terms)))
+                if any(abs(times) >= number for _, times in terms):
+                    return self._divide_by_number(terms, number)
+            terms = ordered(dict(terms))
+            flat = _nested(terms)
+            if flat is not None:  # floor((floor(x / a) + c) / b) = floor((x + a c) / (a b))
+                inside, by, plus = flat
+                return self.divide(self.add(inside, by * plus), by * number)
+        low, high = bounds_of(terms)
+        by = self._size(divisor)
+        numerator = self._size(terms)
+        least: float = -math.inf
+        most: float = math.inf
+        if not isinstance(by, DimExpr):
+            least = low // by if math.isfinite(low) else low
+            most = high // by if math.isfinite(high) else high
+        elif low >= 0 and by.least >= 1:
+            least, most = 0, high
+        if not isinstance(numerator, DimExpr) and not isinstance(by, DimExpr):
+            return numerator // by
+        return self._single(self._atom("floordiv", (numerator, by), _hint(numerator) // _hint(by), least, most))
+
+    def extreme(self, op: str, sizes: tuple[int, ...]) -> int:
+        """Returns the smallest (`op` "min") or largest ("max") of `sizes`. Nothing is assumed."""
+        flat: dict[int, None] = {}
+        for size in sizes:
+            atom = _only_atom(size)
+            for each in atom.args if atom is not None and atom.op == op else (size,):
+                flat[each] = None
+        kept: list[int] = []
+        for size in flat:
+            if any(self._precedes(op, other, size) for other in kept):
+                continue
+            kept = [other for other in kept if not self._precedes(op, size, other)]
+            kept.append(size)
+        if len(kept) == 1:
+            return kept[0]
+        kept.sort(key=lambda size: [[atom.serial for atom in product] + [number] for product, number in _terms(size)])
+        lows, highs = [_least(size) for size in kept], [_most(size) for size in kept]
+        choose = min if op == "min" else max
+        atom = self._atom(op, tuple(kept), choose(map(_hint, kept)), choose(lows), choose(highs))
+        return self._single(atom)
+
+    def _precedes(self, op: str, left: int, right: int) -> bool:
+        difference = self.add(right, left, -1) if op == "min" else self.add(left, right, -1)
+        return _least(difference) >= 0
+
+    def real(self, op: str, *args: float) -> float:
+        """Returns the real expression of `op`: "add", "sub", "mul", "div", "min" or "max"."""
+        operands = tuple(arg if isinstance(arg, DimExpr | RealExpr) else float(arg) for arg in args)
+        key = (op, *operands)
+        if key not in self._reals:
+            self._reals[key] = RealExpr(self, op, operands, float(_REAL_OPS[op](*map(hint_of, operands))))
+        return self._reals[key]
+
+    def rounded(self, op: str, value: float) -> int:
+        """Returns `value` rounded by `op` ("floor", "ceil" or "round")."""
+        return self._single(self._atom(op, (value,), _ROUNDINGS[op](hint_of(value)), -math.inf, math.inf))
+
+    def call(self, op: str, args: tuple[Any, ...], hint: int, *, least: float, most: float = math.inf) -> int:
+        """Returns what the native function `op` gives for `args` at binding: `hint` for the sample sizes."""
+        return self._single(self._atom(op, args, hint, least, most))
+
+    def is_zero(self, value: int) -> bool:
+        """Whether `value` is 0: proved, or assumed by a guard."""
+        if not isinstance(value, DimExpr):
+            return value == 0
+        base, factor, constant = _normal(value)
+        if constant % factor:
+            return False
+        least, most = self._bounds(base)
+        wanted = -(constant // factor)
+        if not least <= wanted <= most:
+            return False
+        if least == most:
+            return True
+        return self._assume(("zero", base, wanted), "zero", self.add(self._size(base), wanted, -1))
+
+    def is_negative(self, value: int) -> bool:
+        """Whether `value` is below 0: proved, or assumed by a guard."""
+        if not isinstance(value, DimExpr):
+            return value < 0
+        # factor * base + constant < 0
+        base, factor, constant = _normal(value)
+        least, most = self._bounds(base)
+        if factor > 0:  # base < limit
+            limit = -(constant // factor)
+            if most < limit or least >= limit:
+                return most < limit
+            return self._assume(("below", base, limit), "negative", self.add(self._size(base), limit, -1))
+        limit = constant // -factor  # base > limit: not base < limit + 1
+        if least > limit or most <= limit:
+            return least > limit
+        below = self._assume(("below", base, limit + 1), "negative", self.add(self._size(base), limit + 1, -1))
+        return not below
+
+    def is_less(self, left: float, right: float, *, or_equal: bool) -> bool:
+        """Whether one real expression is less than another: assumed by a guard."""
+        op = "less_equal" if or_equal else "less"
+        key = (op, left, right)
+        if key not in self._assumed:
+            a, b = hint_of(left), hint_of(right)
+            self._assumed[key] = holds = a <= b if or_equal else a < b
+            self.guards.append(Guard(op, left, right, holds))
+        return self._assumed[key]
+
+    def pin(self, value: int) -> int:
+        """Returns the number that `value` is for the sample sizes, and assumes that it is."""
+        assert isinstance(value, DimExpr)
+        if not self.is_zero(self.add(value, value.hint, -1)):
+            raise AssertionError(f"{value} is not its own sample")
+        return value.hint
+
+    def _bounds(self, base: Terms[Atom]) -> tuple[float, float]:
+        least, most = bounds_of(base)
+        learned = self._learned.get(base)
+        return (least, most) if learned is None else (max(least, learned[0]), min(most, learned[1]))
+
+    def _assume(self, key: tuple[Any, ...], op: str, value: int) -> bool:
+        if key not in self._assumed:
+            hint = _hint(value)
+            self._assumed[key] = holds = hint == 0 if op == "zero" else hint < 0
+            self.guards.append(Guard(op, value, 0, holds))
+            kind, base, limit = key
+            bounds = self._learned.setdefault(base, [-math.inf, math.inf])
+            if kind == "zero" and holds:
+                bounds[:] = limit, limit
+            elif kind == "below" and holds:
+                bounds[1] = min(bounds[1], limit - 1)
+            elif kind == "below":
+                bounds[0] = max(bounds[0], limit)
+        return self._assumed[key]
+
+    def _atom(self, op: str, args: tuple[Any, ...], hint: int, least: float, most: float) -> Atom:
+        key = (op, *args)
+        if key not in self._atoms:
+            self._atoms[key] = Atom(len(self._atoms), op, args, hint, least, most)
+        return self._atoms[key]
+
+    def _single(self, atom: Atom) -> DimExpr:
+        size = self._size((((atom,), 1),))
+        assert isinstance(size, DimExpr)
+        return size
+
+    def _size(self, terms: Terms[Atom]) -> int:
+        if not terms:
+            return 0
+        if len(terms) == 1 and not terms[0][0]:
+            return terms[0][1]
+        if terms not in self._expressions:
+            if len(terms) > MOST_TERMS:
+                raise LimitError(f"a size is a sum of {len(terms)} terms; at most {MOST_TERMS} are allowed")
+            hint = sum(number * math.prod(atom.hint for atom in product) for product, number in terms)
+            self._expressions[terms] = DimExpr(self, terms, hint, bounds_of(terms))
+        return self._expressions[terms]
+
+
+def evaluate(size: Any, values: dict[str, int]) -> Any:
+    """Returns the number that `size` is for `values` of the symbols. Native functions are not evaluated."""
+    if isinstance(size, RealExpr):
+        return float(_REAL_OPS[size.op](*(evaluate(arg, values) for arg in size.args)))
+    if not isinstance(size, DimExpr):
+        return size
+    return sum(number * math.prod(_value(atom, values) for atom in product) for product, number in size.terms)
+
+
+def _value(atom: Atom, values: dict[str, int]) -> int:
+    if atom.op == "symbol":
+        return values[atom.args[0]]
+    args = [evaluate(arg, values) for arg in atom.args]
+    if atom.op == "floordiv":
+        return int(args[0] // args[1])
+    if atom.op in _ROUNDINGS:
+        return int(_ROUNDINGS[atom.op](*args))
+    return int(min(args) if atom.op == "min" else max(args))
+
+
+def is_assumed(guard: Guard, values: dict[str, int]) -> bool:
+    """Whether `guard` holds for `values` of the symbols."""
+    left, right = evaluate(guard.left, values), evaluate(guard.right, values)
+    answers = {"zero": left == 0, "negative": left < 0, "less": left < right, "less_equal": left <= right}
+    return bool(answers[guard.op] == guard.holds)
+
+
+def _terms(size: int) -> Terms[Atom]:
+    if isinstance(size, DimExpr):
+        return size.terms
+    number = int(size)
+    return (((), number),) if number else ()
+
+
+def _hint(size: int) -> int:
+    return size.hint if isinstance(size, DimExpr) else size
+
+
+def _least(size: int) -> float:
+    return size.least if isinstance(size, DimExpr) else size
+
+
+def _most(size: int) -> float:
+    return size.most if isinstance(size, DimExpr) else size
+
+
+def _only_atom(size: int) -> Atom | None:
+    if isinstance(size, DimExpr) and len(size.terms) == 1:
+        product, number = size.terms[0]
+        if number == 1 and len(product) == 1:
+            return product[0]
+    return None
+
+
+def _nested(terms: Terms[Atom]) -> tuple[int, int, int] | None:
+    """(x, a, c) if `terms` are floor(x / a) + c for a number a."""
+    inner = polynomials.without_constant(terms)
+    if len(inner) != 1 or inner[0][1] != 1 or len(inner[0][0]) != 1:
+        return None
+    atom = inner[0][0][0]
+    if atom.op != "floordiv" or isinstance(atom.args[1], DimExpr):
+        return None
+    return atom.args[0], atom.args[1], constant_of(terms)
+
+
+def _normal(size: DimExpr) -> tuple[Terms[Atom], int, int]:
+    """(base, factor, constant): size = factor * base + constant, where base's first coefficient is positive."""
+    inner = polynomials.without_constant(size.terms)
+    factor = common_number(inner) * (1 if inner[0][1] > 0 else -1)
+    base = ordered({product: number // factor for product, number in inner})
+    return base, factor, constant_of(size.terms)
