@@ -1,13 +1,15 @@
-"""Shapes: tuples of dimensions, each a number or, before specialisation, a symbol's name."""
+"""Shapes: tuples of dimensions, each a number, an expression (`graph.dim`) or, before specialisation, a symbol's name."""
 
 from collections.abc import Iterable
 from typing import TypeGuard
 
 from treadle.errors import LimitError, ShapeError
+from treadle.graph.dim import equals, is_expression
 
 Dim = int | str
 Shape = tuple[Dim, ...]
 StaticShape = tuple[int, ...]
+"""A shape to compute with: numbers and expressions, which type checkers see as `int`."""
 
 _MAX_ELEMENTS = 1 << 40
 _MAX_RANK = 64
@@ -15,8 +17,13 @@ _MAX_RANK = 64
 
 
 def is_static(shape: Shape) -> TypeGuard[StaticShape]:
-    """Whether every dimension is a number."""
-    return all(isinstance(dim, int) for dim in shape)
+    """Whether every dimension is a number or an expression."""
+    return not any(isinstance(dim, str) for dim in shape)
+
+
+def is_open(shape: Shape) -> bool:
+    """Whether a dimension is an expression."""
+    return any(not isinstance(dim, str) and is_expression(dim) for dim in shape)
 
 
 def elements(shape: Iterable[int]) -> int:
@@ -54,9 +61,11 @@ def broadcast(*shapes: StaticShape) -> StaticShape:
     result = [1] * rank
     for shape in shapes:
         for axis, dim in enumerate(shape, start=rank - len(shape)):
-            if dim == 1 or dim == result[axis]:
+            if equals(dim, 1) or equals(dim, result[axis]):
                 continue
-            if result[axis] != 1:
+            if not equals(result[axis], 1) and (dim == result[axis] or dim == 1):
+                continue
+            if not equals(result[axis], 1) and result[axis] != 1:
                 texts = " and ".join(str(list(s)) for s in shapes)
                 raise ShapeError(f"shapes {texts} do not broadcast: {result[axis]} and {dim} on axis {axis}")
             result[axis] = dim

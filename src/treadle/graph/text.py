@@ -69,7 +69,7 @@ def value_text(value: Value) -> str:
 
 def type_text(dtype: DType | None, shape: Shape | None) -> str:
     """`f32[N, 3]`; `?` for an unknown dtype, no brackets for an unknown shape."""
-    dims = "" if shape is None else f"[{', '.join(str(dim) if isinstance(dim, int) else _word(dim) for dim in shape)}]"
+    dims = "" if shape is None else f"[{', '.join(_word(dim) if isinstance(dim, str) else str(dim) for dim in shape)}]"
     return ("?" if dtype is None else dtype.name) + dims
 
 

@@ -107,7 +107,7 @@ def _name_faults(graph: Graph) -> Iterator[str]:
 
 
 def _value_faults(value: Value, *, typed: bool) -> Iterator[str]:
-    if value.shape is not None and any(isinstance(dim, int) and dim < 0 for dim in value.shape):
+    if value.shape is not None and any(not isinstance(dim, str) and dim < 0 for dim in value.shape):
         yield f"%{value.name} has a negative dimension: {list(value.shape)}"
     if value.data is not None:
         held = dtypes.from_numpy(value.data.dtype)

@@ -17,7 +17,8 @@ Array = np.ndarray[Any, Any]
 class Info:
     """What is known of a tensor before it exists.
 
-    `shape` is None where it depends on data; `value` is the array where it is known already.
+    `shape` is None where it depends on data. `value` is the array where it is known already: of Python objects where
+    some of its integers are expressions of sizes.
     """
 
     dtype: DType

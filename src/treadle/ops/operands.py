@@ -8,6 +8,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
+from treadle.graph.dim import is_expression
 from treadle.graph.shape import StaticShape, broadcast, elements, text
 from treadle.ops.op import Array, Info
 
@@ -20,7 +21,7 @@ def result(dtype: DType, shape: Sequence[int]) -> Info:
 
     Raises ShapeError for a negative dimension, LimitError for too many elements.
     """
-    dims = tuple(int(dim) for dim in shape)
+    dims = tuple(dim if is_expression(dim) else int(dim) for dim in shape)
     elements(dims)
     return Info(dtype, dims)
 
@@ -131,8 +132,15 @@ def integers(info: Info, name: str) -> tuple[int, ...] | None:
 
 
 def numbers(array: Array) -> tuple[int, ...]:
-    """The elements of an integer array of rank 0 or 1 as Python ints."""
-    return tuple(int(number) for number in np.atleast_1d(array))
+    """The elements of an integer array of rank 0 or 1: Python ints, or expressions of sizes."""
+    return tuple(number if is_expression(number) else int(number) for number in np.atleast_1d(array))
+
+
+def sizes_array(sizes: Sequence[int]) -> Array:
+    """An i64 array of `sizes`; of Python objects if one is an expression."""
+    array = np.empty(len(sizes), object if any(map(is_expression, sizes)) else np.int64)
+    array[:] = list(sizes)
+    return array
 
 
 def must_broadcast_to(shape: StaticShape, target: StaticShape, name: str) -> None:

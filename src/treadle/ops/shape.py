@@ -9,7 +9,7 @@ from treadle import dtypes
 from treadle.errors import LimitError, ShapeError
 from treadle.graph.shape import elements
 from treadle.ops.op import Array, Attrs, Info
-from treadle.ops.operands import dims, integers, numbers, operand, present, result, same_dtype
+from treadle.ops.operands import dims, integers, numbers, operand, present, result, same_dtype, sizes_array
 
 _MAX_RANGE = 1 << 40
 
@@ -26,7 +26,7 @@ def infer_shape(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> 
     """attrs: start, end (None: the rank). i64, one number an axis; its value is known at once."""
     shape = dims(operand(inputs, 0, "x"))
     start, end = _bounds(attrs, len(shape))
-    return [Info(dtypes.i64, (end - start,), np.array(shape[start:end], np.int64))]
+    return [Info(dtypes.i64, (end - start,), sizes_array(shape[start:end]))]
 
 
 def evaluate_shape(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
@@ -37,7 +37,7 @@ def evaluate_shape(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
 
 def infer_size(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """The number of elements, an i64 scalar; its value is known at once."""
-    return [Info(dtypes.i64, (), np.array(elements(dims(operand(inputs, 0, "x"))), np.int64))]
+    return [Info(dtypes.i64, (), sizes_array([elements(dims(operand(inputs, 0, "x")))]).reshape(()))]
 
 
 def evaluate_size(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
