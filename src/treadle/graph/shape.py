@@ -1,4 +1,4 @@
-"""Shapes: tuples of dimensions, each a number, an expression (`graph.dim`) or, before specialisation, a symbol's name."""
+"""Shapes: tuples of dimensions: numbers, expressions (`graph.dim`) or, before specialisation, names of symbols."""
 
 from collections.abc import Iterable
 from typing import TypeGuard

@@ -26,6 +26,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.graph.dim import DimExpr
 from treadle.graph.expr import Expr
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -106,6 +107,7 @@ _ATTR_TEXTS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = 
     (np.generic, lambda scalar: attr_text(scalar.item())),
     ((bool, int, float, type(None)), repr),
     (str, json.dumps),
+    (DimExpr, lambda size: json.dumps(str(size))),
     (DType, lambda dtype: dtype.name),
     (Expr, lambda expr: f"expr {expr}"),
     (tuple, lambda items: f"({', '.join(map(attr_text, items))}{',' if len(items) == 1 else ''})"),

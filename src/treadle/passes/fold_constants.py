@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from treadle.errors import TreadleError
-from treadle.graph.graph import Graph, unlink
+from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.evaluate import results_of
 from treadle.ops.op import Info
+from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
+from treadle.ops.table import OPS
 from treadle.passes.base import Limits, PassContext
 from treadle.passes.infer_shapes import infer_into
 from treadle.passes.match import drop_dead, replace
@@ -49,7 +51,12 @@ class FoldConstants:
                 kept.append(node)
                 continue
             for value, array in zip(node.outputs, arrays, strict=True):
-                replace(graph, value, graph.constant(array, value.name))
+                known = add_sizes(graph, array, value.known_dtype, value.name)
+                if isinstance(known, Node):
+                    link(known)
+                    kept.append(known)
+                    known = known.output
+                replace(graph, value, known)
             unlink(node)
             changed = True
         if changed:
@@ -87,13 +94,20 @@ class _Budget:
 
 
 def _known(node: Node, infos: list[Info] | None, budget: _Budget) -> list[Array] | None:
-    """The results of `node`, if they are known or may be computed now."""
+    """The results of `node`, if they are known or may be computed now; of Python objects where some are expressions."""
     if infos is None and node.op in ("shape", "size"):
         infos = infer_into(node)
+    if node.op == "sizes":
+        return None
     if infos and all(info.value is not None for info in infos):
         return [np.asarray(info.value) for info in infos]
-    if not all(value is None or value.is_constant for value in node.inputs) or not budget.allows(node):
+    arrays = [None if value is None else known_value(value) for value in node.inputs]
+    if any(array is None and value is not None for array, value in zip(arrays, node.inputs, strict=True)):
         return None
+    if not budget.allows(node):
+        return None
+    if not all(value is None or value.is_constant for value in node.inputs):
+        return evaluate_on_sizes(node, arrays, OPS[node.op].evaluate)
     return _evaluate(node)
 
 

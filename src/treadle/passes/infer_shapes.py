@@ -8,6 +8,7 @@ from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Info
+from treadle.ops.sizes import known_value
 from treadle.passes.base import PassContext
 
 
@@ -53,6 +54,7 @@ def infer_into(node: Node) -> list[Info] | None:
 
 
 def info_of(value: Value) -> Info:
-    """What is known of `value`, whose dtype must be; a symbolic shape counts as unknown."""
+    """What is known of `value`, whose dtype must be; a shape with names of symbols counts as unknown."""
     shape = value.shape
-    return Info(value.known_dtype, None if shape is None or not is_static(shape) else value.static_shape, value.data)
+    known = None if shape is None or not is_static(shape) else value.static_shape
+    return Info(value.known_dtype, known, known_value(value))

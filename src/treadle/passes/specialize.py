@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from treadle.dtypes import DType
 from treadle.errors import InputError
+from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.mapping import verify_files
 from treadle.graph.node import Node
@@ -30,6 +31,36 @@ def specialize(graph: Graph, shapes: Mapping[str, StaticShape], dtypes: Mapping[
         if value.dtype is None and dtypes is not None:
             value.dtype = dtypes.get(value.name)
     return copy
+
+
+def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int], shapes: Mapping[str, StaticShape]) -> Graph:
+    """A copy of `graph` whose inputs have expressions of symbols for open dimensions.
+
+    Args:
+        graph: A graph whose inputs have dtypes and shapes.
+        facts: Where the symbols are made: equal names are one symbol.
+        hints: The sample sizes of symbols by name; those left out get one of their own.
+        shapes: Shapes of inputs that are fixed for this copy, by name.
+
+    Raises:
+        InputError: An input is declared without a shape.
+        ModelError: A file that constants lie in was changed.
+    """
+    verify_files([value.data for value in graph.constants() if value.data is not None])
+    opened: dict[str, Shape] = {}
+    for value in graph.inputs:
+        if value.shape is None:
+            raise InputError(f"input {value.name!r} is declared as any shape; its rank must be known")
+        opened[value.name] = shapes.get(value.name) or tuple(
+            facts.symbol(dim, hints.get(dim) or sample_size(len(facts.symbols))) if isinstance(dim, str) else dim
+            for dim in value.shape
+        )
+    return copy_graph(graph, opened)
+
+
+def sample_size(number: int) -> int:
+    """The sample size of the symbol with this `number` in its model: sizes that differ, and divide by little."""
+    return 61 + 18 * number
 
 
 def copy_graph(graph: Graph, input_shapes: Mapping[str, Shape] | None = None) -> Graph:
