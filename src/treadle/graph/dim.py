@@ -45,6 +45,10 @@ class Rules(Protocol):
         """Returns `value` rounded by `op` ("floor", "ceil" or "round")."""
         ...
 
+    def call(self, op: str, args: tuple[Any, ...], hint: int, least: float) -> int:
+        """Returns what the native function `op` gives for `args` at binding: `hint` for the sample sizes."""
+        ...
+
     def is_zero(self, value: int) -> bool:
         """Whether `value` is 0: proved or assumed."""
         ...
@@ -384,6 +388,21 @@ def real_maximum(*numbers: float) -> float:
     """Returns the largest of real `numbers`, as an expression if one is. Nothing is assumed."""
     largest: float = _extreme(max, "max", numbers)
     return largest
+
+
+def computed(op: str, function: Callable[..., int], args: tuple[float, ...], *, least: float = -math.inf) -> int:
+    """Returns function(*args); an expression if one of `args` is, which binding computes by the native function `op`.
+
+    Args:
+        op: The name by which the binder knows the function.
+        function: The same function for numbers.
+        args: Integers and reals.
+        least: A lower bound of its results.
+    """
+    rules = next((arg.rules for arg in args if isinstance(arg, DimExpr | RealExpr)), None)
+    if rules is None:
+        return function(*args)
+    return rules.call(op, args, function(*map(hint_of, args)), least)
 
 
 def floor_int(number: float) -> int:

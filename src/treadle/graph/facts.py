@@ -220,9 +220,9 @@ class Facts:
         """Returns `value` rounded by `op` ("floor", "ceil" or "round")."""
         return self._single(self._atom(op, (value,), _ROUNDINGS[op](hint_of(value)), -math.inf, math.inf))
 
-    def call(self, op: str, args: tuple[Any, ...], hint: int, *, least: float, most: float = math.inf) -> int:
+    def call(self, op: str, args: tuple[Any, ...], hint: int, least: float) -> int:
         """Returns what the native function `op` gives for `args` at binding: `hint` for the sample sizes."""
-        return self._single(self._atom(op, args, hint, least, most))
+        return self._single(self._atom(op, args, hint, least, math.inf))
 
     def is_zero(self, value: int) -> bool:
         """Whether `value` is 0: proved, or assumed by a guard."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treadle.graph.dim import hint_of
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
 from treadle.plan.call import Call
@@ -56,7 +57,7 @@ def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[
     their tasks, and the tasks.
     """
     groups = [
-        _Group([number], call.cost, set(after[number]), set(), call.blocking or call.function is not None)
+        _Group([number], hint_of(call.cost), set(after[number]), set(), call.blocking or call.function is not None)
         for number, call in enumerate(calls)
     ]
     for number, before in enumerate(after):

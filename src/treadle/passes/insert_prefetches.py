@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from treadle.graph.dim import ceil_div, hint_of, maximum, minimum
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.passes.lower.base import nbytes
@@ -54,8 +55,8 @@ def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
         for value in call.reads:
             if value.is_constant and LEAST_BYTES <= nbytes(value) <= most:
                 before = calls[max(0, number - _REACH) : number]
-                earlier = next((other for other in reversed(before) if other.prefetch_channels), None)
-                if earlier is not None and nbytes(value) >= _BYTES_WORTH_NS * earlier.cost:
+                earlier = next((other for other in reversed(before) if hint_of(other.prefetch_channels)), None)
+                if earlier is not None and nbytes(value) >= _BYTES_WORTH_NS * hint_of(earlier.cost):
                     _prefetch(earlier, value)
 
 
@@ -64,8 +65,9 @@ def _prefetch(call: Call, value: Value) -> None:
     spec, args = call.spec, call.args
     assert isinstance(spec, DirectConvSpec), "only direct convolutions prefetch for others"
     assert isinstance(args, DirectConvArgs)
-    channel_bytes = min(-(-nbytes(value) // call.prefetch_channels), _MOST_LINES * LINE // spec.unroll)
-    lines = -(-channel_bytes * spec.unroll // LINE)
+    channels = maximum(1, call.prefetch_channels)
+    channel_bytes = minimum(ceil_div(nbytes(value), channels), _MOST_LINES * LINE // spec.unroll)
+    lines = ceil_div(channel_bytes * spec.unroll, LINE)
     call.spec = replace(spec, prefetches_constant=True)
     call.args = replace(args, prefetch=PrefetchArgs(channel_bytes=channel_bytes, turn_lines=lines))
     call.reads = (*call.reads, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import maximum
 from treadle.graph.graph import Graph
 from treadle.passes.build_tasks import build_tasks, dependencies
 from treadle.passes.choose_kernels import choose_kernels
@@ -15,7 +16,7 @@ from treadle.provider import Provider
 def make_plan(
     graph: Graph, target: Target, math: str, provider: Provider | None = None, *, streamed_weights: bool | None = None
 ) -> Plan:
-    """The plan of `graph`, whose shapes and dtypes are all static. Consumes the graph.
+    """The plan of `graph`, whose shapes and dtypes are all known: numbers or expressions. Consumes the graph.
 
     `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether
     no cache holds the model's weights come from memory in every run; None: as those of `graph` would.
@@ -27,7 +28,7 @@ def make_plan(
     lowered = choose_kernels(graph, target, math, provider, streamed_weights=streamed_weights)
     insert_prefetches(lowered.calls, target)
     after = dependencies(lowered)
-    buffers, places, arena_bytes = plan_memory(graph, lowered, after)
+    memory = plan_memory(graph, lowered, after)
     calls, tasks = build_tasks(lowered.calls, after)
     graph.dissolve()
     return Plan(
@@ -35,9 +36,10 @@ def make_plan(
         inputs=inputs,
         outputs=outputs,
         calls=calls,
-        buffers=buffers,
-        places=places,
+        buffers=memory.buffers,
+        places=memory.places,
         tasks=tasks,
-        arena_bytes=arena_bytes,
-        scratch_bytes=max((call.scratch for call in calls), default=0),
+        arena_bytes=memory.arena_bytes,
+        scratch_bytes=maximum(0, *(call.scratch for call in calls)),
+        rivals=memory.rivals,
     )

@@ -7,8 +7,10 @@ other. So sharing adds no order: it never takes parallelism away.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from treadle.errors import LimitError
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
@@ -22,25 +24,37 @@ MAX_SHARED_CALLS = 1 << 14
 """Plans with more calls than this share no memory: the ordering of all pairs would not fit in memory."""
 
 
-def plan_memory(
-    graph: Graph, lowered: Lowered, after: Sequence[set[int]]
-) -> tuple[list[Buffer], dict[Value, Place], int]:
-    """Give each value of `lowered` a place. Returns the buffers, the places and the size of the arena in bytes.
+@dataclass(slots=True)
+class Memory:
+    """Where every value lies. `arena_bytes` is the size of the arena, or 0 if sizes are open.
+
+    With open sizes offsets in the arena are not known yet. `rivals` then says for each buffer of the arena, by number,
+    which others it must not overlap.
+    """
+
+    buffers: list[Buffer] = field(default_factory=list)
+    places: dict[Value, Place] = field(default_factory=dict)
+    arena_bytes: int = 0
+    rivals: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def add(self, value: Value, buffer: Buffer) -> None:
+        """Adds a buffer that holds `value` at its start."""
+        self.places[value] = Place(len(self.buffers))
+        self.buffers.append(buffer)
+
+
+def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]]) -> Memory:
+    """Give each value of `lowered` a place.
 
     Raises LimitError if the arena would exceed 2**40 bytes.
     """
-    buffers: list[Buffer] = []
-    places: dict[Value, Place] = {}
-
-    def add(value: Value, buffer: Buffer) -> None:
-        places[value] = Place(len(buffers))
-        buffers.append(buffer)
-
+    memory = Memory()
+    places = memory.places
     for number, value in enumerate(graph.inputs):
-        add(value, Buffer(Home.INPUT, nbytes(value), number))
+        memory.add(value, Buffer(Home.INPUT, nbytes(value), number))
     for number, value in enumerate(graph.outputs):
         root, _ = lowered.root(value)
-        add(root, Buffer(Home.OUTPUT, nbytes(value), number))
+        memory.add(root, Buffer(Home.OUTPUT, nbytes(value), number))
 
     users, writers = _accesses(lowered)
     inner: list[Value] = []
@@ -48,18 +62,30 @@ def plan_memory(
         if value in places:
             continue
         if value.data is not None:
-            add(value, Buffer(Home.CONSTANT, nbytes(value), data=kept(value.data)))
+            memory.add(value, Buffer(Home.CONSTANT, nbytes(value), data=kept(value.data)))
         else:
             inner.append(value)
 
-    offsets, arena = _assign(inner, users, writers, after)
-    for value in inner:
-        add(value, Buffer(Home.ARENA, nbytes(value), offsets[value]))
+    _place_in_arena(memory, inner, _lifetimes(inner, users, writers, after))
     for call in lowered.calls:
         for value in (*call.writes, *call.reads):
             root, offset = lowered.root(value)
             places[value] = Place(places[root].buffer, offset)
-    return buffers, places, arena
+    return memory
+
+
+def _place_in_arena(memory: Memory, values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> None:
+    if not any(is_expression(nbytes(value)) for value in values):
+        offsets, memory.arena_bytes = _assign(values, lifetimes)
+        for value in values:
+            memory.add(value, Buffer(Home.ARENA, nbytes(value), offsets[value]))
+        return
+    for value in values:
+        memory.add(value, Buffer(Home.ARENA, nbytes(value)))
+    number = {value: memory.places[value].buffer for value in values}
+    for value, lifetime in lifetimes.items():
+        rivals = (other for other in values if other is not value and lifetime.may_meet(lifetimes[other]))
+        memory.rivals[number[value]] = tuple(number[other] for other in rivals)
 
 
 def _accesses(lowered: Lowered) -> tuple[dict[Value, list[int]], dict[Value, list[int]]]:
@@ -76,57 +102,61 @@ def _accesses(lowered: Lowered) -> tuple[dict[Value, list[int]], dict[Value, lis
     return users, writers
 
 
-def _assign(
+@dataclass(frozen=True, slots=True)
+class _Lifetime:
+    """The calls that use a value, and those that need not have ended when it is first written, as bits.
+
+    One value precedes another if no call that uses the one is among the latter of the other.
+    """
+
+    uses: int
+    late: int
+
+    def may_meet(self, other: _Lifetime) -> bool:
+        """Whether neither of the two certainly precedes the other."""
+        return bool(other.uses & self.late and self.uses & other.late)
+
+
+def _lifetimes(
     values: Sequence[Value],
     users: dict[Value, list[int]],
     writers: dict[Value, list[int]],
     after: Sequence[set[int]],
-) -> tuple[dict[Value, int], int]:
-    """Offsets of `values` in the arena, largest first, each at the lowest place that is free of its rivals."""
-    share = len(after) <= MAX_SHARED_CALLS
+) -> dict[Value, _Lifetime]:
+    if len(after) > MAX_SHARED_CALLS:
+        return dict.fromkeys(values, _Lifetime(1, 1))
     earlier: list[int] = []
-    if share:
-        for before in after:
-            mask = 0
-            for other in before:
-                mask |= earlier[other] | 1 << other
-            earlier.append(mask)
-    used, late = ({}, {}) if not share else _masks(values, users, writers, earlier)
-    placed: list[tuple[int, int, int, int]] = []
+    for before in after:
+        mask = 0
+        for other in before:
+            mask |= earlier[other] | 1 << other
+        earlier.append(mask)
+    lifetimes = {}
+    for value in values:
+        ended = -1
+        for writer in writers[value]:
+            ended &= earlier[writer]
+        lifetimes[value] = _Lifetime(sum(1 << number for number in set(users[value])), ~ended)
+    return lifetimes
+
+
+def _assign(values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> tuple[dict[Value, int], int]:
+    """Offsets of `values` in the arena, largest first, each at the lowest place that is free of its rivals."""
+    placed: list[tuple[int, int, _Lifetime]] = []
     offsets: dict[Value, int] = {}
     arena = 0
     for value in sorted(values, key=lambda v: (-nbytes(v), v.name)):
         size = -(-max(nbytes(value), 1) // ALIGNMENT) * ALIGNMENT
-        mine, not_before = (used[value], late[value]) if share else (1, 1)
-        rivals = sorted((start, end) for start, end, uses, behind in placed if uses & not_before and mine & behind)
+        mine = lifetimes[value]
+        rivals = sorted((start, end) for start, end, other in placed if mine.may_meet(other))
         offset = 0
         for start, end in rivals:
             if offset + size <= start:
                 break
             offset = max(offset, end)
         offsets[value] = offset
-        placed.append((offset, offset + size, mine, not_before))
+        placed.append((offset, offset + size, mine))
         arena = max(arena, offset + size)
     if arena > MAX_ARENA:
         raise LimitError(f"the graph's intermediate values need {arena} bytes; at most {MAX_ARENA} are allowed")
     return offsets, arena
-
-
-def _masks(
-    values: Sequence[Value],
-    users: dict[Value, list[int]],
-    writers: dict[Value, list[int]],
-    earlier: Sequence[int],
-) -> tuple[dict[Value, int], dict[Value, int]]:
-    """The calls that use each of `values`, and those that need not have ended when it is first written, as bits.
-
-    One value precedes another if no call that uses the one is among the latter of the other.
-    """
-    used, late = {}, {}
-    for value in values:
-        used[value] = sum(1 << number for number in set(users[value]))
-        ended = -1
-        for writer in writers[value]:
-            ended &= earlier[writer]
-        late[value] = ~ended
-    return used, late

@@ -66,7 +66,10 @@ class Port:
 
 @dataclass(slots=True)
 class Plan:
-    """Everything the code generator and the runtime need to know of a specialised graph."""
+    """Everything the code generator and the runtime need to know of a specialised graph.
+
+    Sizes, arguments and costs of a graph with open dimensions are expressions, which binding evaluates.
+    """
 
     target: Target
     inputs: tuple[Port, ...]
@@ -77,3 +80,5 @@ class Plan:
     tasks: list[Task] = field(default_factory=list)
     arena_bytes: int = 0
     scratch_bytes: int = 0
+    rivals: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """For each buffer in the arena, by number, those that it must not overlap; only where sizes are open."""

@@ -51,7 +51,8 @@ def test_values_share_memory_only_if_a_path_orders_them() -> None:
         graph, lowered = random_dag(seed, 40)
         after = dependencies(lowered)
         before = ancestors(after)
-        buffers, places, _ = plan_memory(graph, lowered, after)
+        memory = plan_memory(graph, lowered, after)
+        buffers, places = memory.buffers, memory.places
         users: dict[Value, set[int]] = {}
         maker: dict[Value, int] = {}
         for number, call in enumerate(lowered.calls):
@@ -81,7 +82,7 @@ def test_a_chain_needs_two_buffers() -> None:
     graph.outputs = [value]
     size = -(-4000 // ALIGNMENT) * ALIGNMENT
 
-    _, _, arena = plan_memory(graph, lowered, dependencies(lowered))
+    arena = plan_memory(graph, lowered, dependencies(lowered)).arena_bytes
 
     assert arena == 2 * size
 
@@ -104,7 +105,7 @@ def test_independent_branches_share_nothing() -> None:
     graph.outputs = [total]
     size = -(-400 // ALIGNMENT) * ALIGNMENT
 
-    _, _, arena = plan_memory(graph, lowered, dependencies(lowered))
+    arena = plan_memory(graph, lowered, dependencies(lowered)).arena_bytes
 
     assert arena == 8 * size
 
@@ -126,7 +127,7 @@ def test_an_alias_lies_in_the_memory_of_its_root() -> None:
     graph.outputs = [end]
 
     after = dependencies(lowered)
-    _, places, _ = plan_memory(graph, lowered, after)
+    places = plan_memory(graph, lowered, after).places
 
     assert after == [set(), {0}]
     assert places[part].buffer == places[whole].buffer

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from math import ceil
 from typing import Any
 
 import numpy as np
 
+from treadle.graph.dim import DimExpr, ceil_div, computed, is_expression, real_maximum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -114,7 +116,7 @@ class LowerContext:
     def flops_ns(self, flops: float, bytes_: float, efficiency: float = 0.7) -> float:
         """Estimated time of `flops` fp32 operations and `bytes_` of traffic on one core."""
         per_ns = self.target.vector_bytes / 4 * FLOPS_PER_LANE_NS * efficiency
-        return CALL_NS + max(flops / per_ns, bytes_ / BYTES_PER_NS)
+        return CALL_NS + real_maximum(flops / per_ns, bytes_ / BYTES_PER_NS)
 
     def call(
         self,
@@ -139,7 +141,7 @@ class LowerContext:
             op=node.op,
             writes=writes,
             reads=reads,
-            spec=spec,
+            spec=pinned_spec(spec),
             args=args,
             chunks=chunks,
             cost=self.flops_ns(flops, moved) if cost is None else cost,
@@ -149,6 +151,22 @@ class LowerContext:
             prefetch_channels=prefetch_channels,
             offsets=offsets or {},
         )
+
+
+def pinned_spec(spec: KernelSpec) -> KernelSpec:
+    """`spec` with every expression replaced by its number for the sample sizes, under a guard: specs shape code."""
+    changes = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    pinned = {name: _pinned(value) for name, value in changes.items()}
+    return replace(spec, **pinned) if any(pinned[name] is not changes[name] for name in pinned) else spec
+
+
+def _pinned(value: Any) -> Any:
+    if isinstance(value, DimExpr):
+        return int(value)
+    if isinstance(value, tuple):
+        items = tuple(_pinned(item) for item in value)
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
 
 
 def nbytes(value: Value) -> int:
@@ -170,6 +188,10 @@ def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, i
     """
     if units <= 0:
         return 1, max(units, 1)
+    if is_expression(units) or is_expression(ns_per_unit):
+        args = (units, ns_per_unit, multiple)
+        per_chunk = computed("units_per_chunk", lambda *args: partition(*args)[1], args, least=1)
+        return ceil_div(units, per_chunk), per_chunk
     pieces = -(-units // multiple)
     wanted = wanted_chunks(units * ns_per_unit)
     counts = range(ceil(0.7 * wanted), int(1.5 * wanted) + 1) if wanted < _MANY_CHUNKS else (int(wanted),)
