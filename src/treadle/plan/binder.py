@@ -1,0 +1,160 @@
+"""Expressions of sizes as a list of operations that the native core computes when a plan is bound to sizes.
+
+Every value has a slot of 64 bits, an int64 or a double: first the symbols, then the constants, then one result of each
+operation. `native/include/treadle/binder.h` says what the operations mean.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle.errors import InternalError
+from treadle.graph.dim import Atom, DimExpr, RealExpr
+from treadle.graph.facts import Guard
+
+OPS = (
+    "add", "sub", "mul", "floordiv", "min", "max", "is_zero", "is_negative", "not",
+    "to_real", "real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max", "less", "less_equal",
+    "floor", "ceil", "round", "units_per_chunk", "grid.batches", "grid.blocks", "grid.panels",
+)  # fmt: skip
+"""The operations, in the order of their native numbers."""
+
+_NUMBER = {name: number for number, name in enumerate(OPS)}
+
+_ROUNDINGS = ("floor", "ceil", "round")
+
+_REAL_ARGS = {"units_per_chunk": (1,), **dict.fromkeys(("grid.batches", "grid.blocks", "grid.panels"), (3, 4, 5, 8))}
+"""Which operands of a native function are reals; the others are integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A value of a binding: `kind` is "symbol", "constant" or "result", `number` counts those of one kind."""
+
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What binding computes.
+
+    Attributes:
+        symbols: The number of symbols.
+        constants: The bits of the constants, int64.
+        operations: (operation, first operand) rows, int32; operands of row i end where those of row i + 1 begin.
+        operands: Slot numbers, int32.
+    """
+
+    symbols: int
+    constants: np.ndarray[Any, Any]
+    operations: np.ndarray[Any, Any]
+    operands: np.ndarray[Any, Any]
+
+
+class Encoder:
+    """Collects expressions and gives each a slot; equal ones share it."""
+
+    def __init__(self, symbols: Sequence[DimExpr]) -> None:
+        self._symbols = {symbol: Slot("symbol", number) for number, symbol in enumerate(symbols)}
+        self._constants: dict[tuple[str, bytes], Slot] = {}
+        self._bits: list[int] = []
+        self._results: dict[tuple[str, tuple[Slot, ...]], Slot] = {}
+        self._rows: list[tuple[str, tuple[Slot, ...]]] = []
+        self._encoded: dict[float, Slot] = {}
+
+    def integer(self, size: int) -> Slot:
+        """Returns the slot of a size."""
+        if not isinstance(size, DimExpr):
+            return self._constant("int", struct.pack("<q", int(size)))
+        if size not in self._encoded:
+            self._encoded[size] = self._symbols.get(size) or self._sum(size)
+        return self._encoded[size]
+
+    def real(self, number: float) -> Slot:
+        """Returns the slot of a real number."""
+        if isinstance(number, DimExpr):
+            return self._result("to_real", self.integer(number))
+        if not isinstance(number, RealExpr):
+            return self._constant("real", struct.pack("<d", float(number)))
+        if number not in self._encoded:
+            self._encoded[number] = self._result(f"real_{number.op}", *map(self.real, number.args))
+        return self._encoded[number]
+
+    def guard(self, guard: Guard) -> Slot:
+        """Returns the slot of an assumption: 1 where it holds, else 0."""
+        if guard.op in ("zero", "negative"):
+            answer = self._result(f"is_{guard.op}", self.integer(guard.left))
+        else:
+            answer = self._result(guard.op, self.real(guard.left), self.real(guard.right))
+        return answer if guard.holds else self._result("not", answer)
+
+    def finish(self) -> Operations:
+        """Returns all operations; `number_of` says which slot has which number."""
+        rows: list[tuple[int, int]] = []
+        operands: list[int] = []
+        for op, slots in self._rows:
+            rows.append((_NUMBER[op], len(operands)))
+            operands += [self.number_of(slot) for slot in slots]
+        return Operations(
+            len(self._symbols),
+            np.array(self._bits, np.int64),
+            np.array(rows, np.int32).reshape(-1, 2),
+            np.array(operands, np.int32),
+        )
+
+    def number_of(self, slot: Slot) -> int:
+        """Returns the number of a slot, once all expressions are encoded."""
+        before = {"symbol": 0, "constant": len(self._symbols), "result": len(self._symbols) + len(self._bits)}
+        return before[slot.kind] + slot.number
+
+    def _sum(self, size: DimExpr) -> Slot:
+        total: Slot | None = None
+        for product, times in size.terms:
+            term: Slot | None = None
+            for atom in product:
+                factor = self._atom(atom)
+                term = factor if term is None else self._result("mul", term, factor)
+            if term is None:
+                term = self.integer(times)
+            elif times == -1 and total is not None:
+                total = self._result("sub", total, term)
+                continue
+            elif times != 1:
+                term = self._result("mul", term, self.integer(times))
+            total = term if total is None else self._result("add", total, term)
+        if total is None:
+            raise InternalError("an expression of sizes has no term")
+        return total
+
+    def _atom(self, atom: Atom) -> Slot:
+        if atom.symbol is not None:
+            return self._symbols[atom.symbol]
+        if atom.op in _ROUNDINGS:
+            return self._result(atom.op, self.real(atom.args[0]))
+        if atom.op in ("min", "max"):
+            first, *others = map(self.integer, atom.args)
+            for other in others:
+                first = self._result(atom.op, first, other)
+            return first
+        reals = _REAL_ARGS.get(atom.op, ())
+        operands = (self.real(arg) if at in reals else self.integer(arg) for at, arg in enumerate(atom.args))
+        return self._result(atom.op, *operands)
+
+    def _constant(self, kind: str, data: bytes) -> Slot:
+        if (kind, data) not in self._constants:
+            self._constants[kind, data] = Slot("constant", len(self._bits))
+            self._bits.append(struct.unpack("<q", data)[0])
+        return self._constants[kind, data]
+
+    def _result(self, op: str, *operands: Slot) -> Slot:
+        key = op, operands
+        if key not in self._results:
+            self._results[key] = Slot("result", len(self._rows))
+            self._rows.append(key)
+        return self._results[key]
