@@ -8,9 +8,9 @@ from tests.ops import quantized
 from tests.ops.case import Case
 from treadle.ops.table import OPS
 
-WITHOUT_CASES = {"call", "non_zero", "reorder"}
-"""Stems that have tests of their own: `call` runs any function, the others give shapes or layouts that cases cannot
-hold."""
+WITHOUT_CASES = {"call", "non_zero", "reorder", "sizes"}
+"""Stems that have tests of their own: `call` runs any function, the others give shapes, layouts or expressions that
+cases cannot hold."""
 
 STEMS = sorted({definition.infer.__module__.rpartition(".")[2] for definition in OPS.values()} - WITHOUT_CASES)
 

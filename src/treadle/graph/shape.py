@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from treadle.errors import LimitError, ShapeError
-from treadle.graph.dim import equals, is_expression
+from treadle.graph.dim import at_least, equals, hint_of, is_expression, maximum
 
 Dim = int | str
 Shape = tuple[Dim, ...]
@@ -30,7 +30,7 @@ def elements(shape: Iterable[int]) -> int:
     """The product of `shape`'s dimensions, the only place where dimensions are multiplied up.
 
     Raises ShapeError for a negative dimension, LimitError if there are more than 64 dimensions or 2**40 elements, or if
-    there would be if no dimension were 0: strides are as large as that.
+    there would be if no dimension were 0: strides are as large as that. Binding counts what expressions give.
     """
     total, span = 1, 1
     dims = tuple(shape)
@@ -38,8 +38,8 @@ def elements(shape: Iterable[int]) -> int:
         if dim < 0:
             raise ShapeError(f"shape {list(dims)} has a negative dimension")
         total *= dim
-        span *= dim or 1
-    if span > _MAX_ELEMENTS:
+        span *= maximum(dim, 1)
+    if at_least(span, _MAX_ELEMENTS + 1):
         but = ", not counting dimensions of 0" if total == 0 else ""
         raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")
     if len(dims) > _MAX_RANK:
@@ -61,15 +61,26 @@ def broadcast(*shapes: StaticShape) -> StaticShape:
     result = [1] * rank
     for shape in shapes:
         for axis, dim in enumerate(shape, start=rank - len(shape)):
-            if equals(dim, 1) or equals(dim, result[axis]):
-                continue
-            if not equals(result[axis], 1) and (dim == result[axis] or dim == 1):
-                continue
-            if not equals(result[axis], 1) and result[axis] != 1:
+            common = common_dim(result[axis], dim)
+            if common is None:
                 texts = " and ".join(str(list(s)) for s in shapes)
                 raise ShapeError(f"shapes {texts} do not broadcast: {result[axis]} and {dim} on axis {axis}")
-            result[axis] = dim
+            result[axis] = common
     return tuple(result)
+
+
+def common_dim(left: int, right: int) -> int | None:
+    """The dimension to which two broadcast; None if they differ and neither is 1."""
+    if equals(right, 1) or equals(left, right):
+        return left
+    if equals(left, 1):
+        return right
+    # The answer that is true for the sample sizes is asked for alone, so that it becomes the only guard.
+    if hint_of(left) == hint_of(right):
+        return left if left == right else None
+    if hint_of(right) == 1:
+        return left if right == 1 else None
+    return right if hint_of(left) == 1 and left == 1 else None
 
 
 def around(shape: StaticShape, axis: int) -> tuple[int, int, int]:

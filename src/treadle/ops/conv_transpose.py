@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle.errors import ShapeError
+from treadle.graph.dim import maximum
 from treadle.graph.shape import elements, text
 from treadle.ops.conv import check_bias
 from treadle.ops.op import Array, Attrs, Info
@@ -62,7 +63,7 @@ def _output(window: Window, spatial: Sequence[int], output_padding: Sequence[int
 
 def _uncropped(window: Window, spatial: Sequence[int], output_padding: Sequence[int]) -> tuple[int, ...]:
     return tuple(
-        max(0, stride * (size - 1) + (kernel - 1) * dilation + 1) + extra
+        maximum(0, stride * (size - 1) + (kernel - 1) * dilation + 1) + extra
         for size, stride, kernel, dilation, extra in zip(
             spatial, window.strides, window.kernel, window.dilations, output_padding, strict=True
         )

@@ -7,7 +7,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.errors import ShapeError
-from treadle.graph.shape import StaticShape, broadcast, text
+from treadle.graph.shape import StaticShape, broadcast, common_dim, text
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import alike, present, result, widened
 
@@ -47,12 +47,12 @@ def einsum_shape(terms: Sequence[str], out: str, shapes: Sequence[StaticShape]) 
             leading = broadcast(leading, shape[len(before) : len(shape) - len(after)])
         named_dims = (*shape[: len(before)], *shape[len(shape) - len(after) :])
         for letter, dim in zip(before + after, named_dims, strict=True):
-            if sizes.setdefault(letter, dim) == 1:
-                sizes[letter] = dim
-            elif dim not in (1, sizes[letter]):
+            common = common_dim(sizes.get(letter, 1), dim)
+            if common is None:
                 raise ShapeError(
                     f"axis {letter!r} has size {sizes[letter]} before, but {dim} in operand {number} {text(shape)}"
                 )
+            sizes[letter] = common
     before, dots, after = out.partition("...")
     return (*(sizes[c] for c in before), *(leading if dots else ()), *(sizes[c] for c in after))
 

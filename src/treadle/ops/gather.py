@@ -68,7 +68,7 @@ def infer_gather_nd(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int)
     x, indices = operand(inputs, 0, "x"), operand(inputs, 1, "indices")
     need_integer(indices, "indices")
     shape, index_shape = rank_at_least(x, 1, "x"), rank_at_least(indices, 1, "indices")
-    batch, depth = attrs["batch_dims"], index_shape[-1]
+    batch, depth = attrs["batch_dims"], int(index_shape[-1])
     if not 0 <= batch < min(len(shape), len(index_shape)):
         raise ShapeError(f"batch_dims {batch} is too large for x {text(shape)} and indices {text(index_shape)}")
     if shape[:batch] != index_shape[:batch]:

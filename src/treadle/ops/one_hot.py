@@ -7,7 +7,7 @@ import numpy as np
 from treadle.errors import KernelError, ShapeError
 from treadle.graph.shape import elements, normalize_axis, text
 from treadle.ops.op import Array, Attrs, Info
-from treadle.ops.operands import dims, operand, present, result
+from treadle.ops.operands import dims, numbers, operand, present, result
 
 
 def infer_one_hot(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
@@ -21,7 +21,8 @@ def infer_one_hot(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -
     axis = normalize_axis(attrs["axis"], len(shape) + 1)
     if depth.value is None:
         return [Info(values.dtype, None)]
-    return [result(values.dtype, (*shape[:axis], int(depth.value.reshape(())), *shape[axis:]))]
+    (count,) = numbers(depth.value.reshape(1))
+    return [result(values.dtype, (*shape[:axis], count, *shape[axis:]))]
 
 
 def evaluate_one_hot(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from treadle.errors import ShapeError
+from treadle.graph.dim import maximum, minimum
 from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import absent_or, dims, integers, numbers, operand, optional, present, result, same_dtype
@@ -53,7 +54,9 @@ def padded(shape: StaticShape, widths: Sequence[tuple[int, int]], mode: str) -> 
     for axis, (dim, size, (begin, end)) in enumerate(zip(shape, sizes, widths, strict=True)):
         if size < 0:
             raise ShapeError(f"pads {begin} and {end} take away more than axis {axis} of x {text(shape)} has")
-        if mode != "constant" and dim + min(begin, 0) + min(end, 0) <= 0 < max(begin, end):
+        if mode == "constant" or not maximum(begin, end) > 0:
+            continue
+        if dim + minimum(begin, 0) + minimum(end, 0) <= 0:
             raise ShapeError(f"mode {mode} cannot pad axis {axis} of x {text(shape)}: nothing is there to copy")
     elements(sizes)
     return sizes

@@ -13,24 +13,26 @@ def reshaped(shape: StaticShape, wanted: Sequence[int], *, allowzero: bool) -> S
 
     Raises ShapeError if the element counts cannot agree.
     """
-    if any(dim < -1 for dim in wanted) or sum(dim == -1 for dim in wanted) > 1:
+    special = [axis for axis, dim in enumerate(wanted) if not dim > 0]
+    zeros = [axis for axis in special if wanted[axis] == 0]
+    left = [axis for axis in special if axis not in zeros]
+    if any(wanted[axis] != -1 for axis in left) or len(left) > 1:
         raise ShapeError(f"the new shape {list(wanted)} may hold sizes, 0 and a single -1 only")
-    if allowzero and 0 in wanted and -1 in wanted:
+    if allowzero and zeros and left:
         raise ShapeError(f"the new shape {list(wanted)} holds both 0 and -1, which allowzero forbids")
     found = list(wanted)
-    for axis, dim in enumerate(wanted):
-        if dim == 0 and not allowzero:
-            if axis >= len(shape):
-                raise ShapeError(f"the new shape {list(wanted)} copies axis {axis}, which x {text(shape)} has not")
-            found[axis] = shape[axis]
+    for axis in () if allowzero else zeros:
+        if axis >= len(shape):
+            raise ShapeError(f"the new shape {list(wanted)} copies axis {axis}, which x {text(shape)} has not")
+        found[axis] = shape[axis]
     total = elements(shape)
-    if -1 in found:
-        others = elements(dim for dim in found if dim != -1)
+    if left:
+        others = elements(dim for axis, dim in enumerate(found) if axis not in left)
         if others == 0 or total % others:
             raise ShapeError(
                 f"x {text(shape)} cannot become {list(wanted)}: {total} elements do not divide by {others}"
             )
-        found[found.index(-1)] = total // others
+        found[left[0]] = total // others
     if elements(found) != total:
         raise ShapeError(f"x {text(shape)} with {total} elements cannot become {list(wanted)} with {elements(found)}")
     return tuple(found)

@@ -8,10 +8,14 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.errors import ShapeError
+from treadle.graph.dim import equals, floor_int, is_expression, maximum, real_maximum, real_minimum
 from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.interpolation import COORDINATE_MODES, MODES, NEAREST_MODES, AxisWeights, axis_weights
 from treadle.ops.op import Array, Attrs, Info
-from treadle.ops.operands import absent_or, dims, operand, optional, present, result, widened
+from treadle.ops.operands import absent_or, dims, numbers, operand, optional, present, result, widened
+
+_FEW = 64
+"""Factors whose numerator is at most this have few bits."""
 
 ASPECTS = ("stretch", "not_larger", "not_smaller")
 
@@ -58,21 +62,44 @@ def _by_scales(shape: StaticShape, axes: Sequence[int], scales: Array) -> tuple[
     for axis, factor in zip(axes, scales.astype(np.float32), strict=True):
         if not (math.isfinite(factor) and factor > 0):
             raise ShapeError(f"scales must be positive, got {scales.tolist()}")
-        new[axis], factors[axis] = math.floor(np.float32(shape[axis]) * factor), float(factor)
+        new[axis], factors[axis] = scaled(shape[axis], factor), float(factor)
     return new, factors
+
+
+def scaled(size: int, factor: np.float32) -> int:
+    """`size` * `factor` rounded down: the exact product by a factor of few bits, else that in f32, which ONNX's
+    reference and other engines compute."""
+    numerator, denominator = factor.as_integer_ratio()
+    if numerator <= _FEW:
+        return size * numerator // denominator
+    if not is_expression(size):
+        return math.floor(np.float32(size) * factor)
+    return maximum(0, floor_int(_single(_single(size) * float(factor))))
+
+
+def _single(number: float) -> float:
+    """`number` rounded to the 24 bits of f32, by sums in f64 (Veltkamp's splitting)."""
+    wide = number * float((1 << 29) + 1)
+    return wide - (wide - number)
 
 
 def _by_sizes(shape: StaticShape, axes: Sequence[int], sizes: Array, aspect: str) -> tuple[list[int], list[float]]:
     new, factors = list(shape), [1.0] * len(shape)
-    for axis, size in zip(axes, (int(size) for size in sizes), strict=True):
+    for axis, size in zip(axes, numbers(sizes), strict=True):
         if size < 0 or (shape[axis] == 0 and size):
             raise ShapeError(f"axis {axis} of x {text(shape)} cannot be resized to {size}")
-        new[axis], factors[axis] = size, size / max(1, shape[axis])
+        new[axis], factors[axis] = size, _ratio(size, maximum(1, shape[axis]))
     if aspect != "stretch":
-        factor = (min if aspect == "not_larger" else max)(factors[axis] for axis in axes)
+        factor = (real_minimum if aspect == "not_larger" else real_maximum)(*(factors[axis] for axis in axes))
         for axis in axes:
-            new[axis], factors[axis] = math.floor(factor * shape[axis] + 0.5), factor
+            new[axis], factors[axis] = maximum(0, floor_int(factor * shape[axis] + 0.5)), factor
     return new, factors
+
+
+def _ratio(size: int, of: int) -> float:
+    """size / of: a number if it is one for every size."""
+    quotient = size // of
+    return float(quotient) if not is_expression(quotient) and equals(quotient * of, size) else size / of
 
 
 def tables(attrs: Attrs, shape: StaticShape, found: Resizing) -> dict[int, AxisWeights]:

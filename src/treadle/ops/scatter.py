@@ -51,7 +51,7 @@ def infer_scatter_nd(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int
     x, indices, updates = (operand(inputs, index, name) for index, name in enumerate(("x", "indices", "updates")))
     _check(attrs, x, indices, updates)
     shape, index_shape = rank_at_least(x, 1, "x"), rank_at_least(indices, 1, "indices")
-    depth = index_shape[-1]
+    depth = int(index_shape[-1])
     if not 1 <= depth <= len(shape):
         raise ShapeError(f"the last axis of indices addresses {depth} axes; x {text(shape)} has {len(shape)}")
     wanted = (*index_shape[:-1], *shape[depth:])

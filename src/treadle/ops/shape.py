@@ -7,6 +7,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.errors import LimitError, ShapeError
+from treadle.graph.dim import RealExpr, at_least, ceil_div, is_expression, maximum
 from treadle.graph.shape import elements
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import dims, integers, numbers, operand, present, result, same_dtype, sizes_array
@@ -46,13 +47,21 @@ def evaluate_size(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
 
 def _range_length(start: Array, limit: Array, delta: Array) -> int:
     first, last, step = (array.reshape(()).item() for array in (start, limit, delta))
-    if step == 0 or not all(math.isfinite(number) for number in (first, last, step)):
+    if step == 0 or not all(is_expression(number) or math.isfinite(number) for number in (first, last, step)):
         raise ShapeError(f"a range from {first} to {last} in steps of {step} has no length")
+    if is_expression(last - first):
+        first, last, step = map(_whole, (first, last, step))
     # Integers are counted exactly: float division would lose the last ones of long ranges.
-    count: int = -((first - last) // step) if isinstance(step, int) else math.ceil((last - first) / step)
-    if count > _MAX_RANGE:
+    is_real = any(isinstance(number, float | RealExpr) for number in (first, last, step))
+    count: int = maximum(0, math.ceil((last - first) / step) if is_real else ceil_div(last - first, step))
+    if at_least(count, _MAX_RANGE + 1):
         raise LimitError(f"a range from {first} to {last} in steps of {step} has {count} elements")
-    return max(0, count)
+    return count
+
+
+def _whole(number: float) -> float:
+    """`number` as an int where it is a whole one."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def infer_range(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:

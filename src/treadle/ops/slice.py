@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle.errors import ShapeError
+from treadle.graph.dim import ceil_div, maximum, minimum
 from treadle.graph.shape import StaticShape, normalize_axis
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import absent_or, dims, integers, numbers, operand, optional, present, result
@@ -37,9 +38,21 @@ def resolved(
         if step == 0:
             raise ShapeError("a step of 0 never ends; steps must be positive or negative")
         seen.add(axis)
-        first, last, _ = slice(start, end, step).indices(shape[axis])
-        found[axis] = (first, step, len(range(first, last, step)))
+        found[axis] = _resolved_axis(shape[axis], start, end, step)
     return tuple(found)
+
+
+def _resolved_axis(size: int, start: int, end: int, step: int) -> tuple[int, int, int]:
+    """(first index, step, count) of a slice along an axis of `size`."""
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
+    # `span` is last - first, written so that bounds which lie inside for every size leave no minimum and maximum.
+    if step > 0:
+        first, end = minimum(maximum(start, 0), size), maximum(end, 0)
+        span = minimum(end - start, size - start, end, size)
+    else:
+        first, start = minimum(maximum(start, -1), size - 1), maximum(start, -1)
+        span = minimum(start - end, size - 1 - end, start + 1, size)
+    return first, step, ceil_div(maximum(span, 0), abs(step))
 
 
 def infer_slice(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:

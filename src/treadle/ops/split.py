@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle.errors import ShapeError
+from treadle.graph.dim import ceil_div, maximum, minimum
 from treadle.graph.shape import normalize_axis
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import absent_or, dims, integers, numbers, operand, optional, present, result
@@ -18,8 +19,9 @@ def piece_sizes(length: int, sizes: Sequence[int] | None, parts: int) -> tuple[i
     if sizes is None:
         if parts < 1:
             raise ShapeError(f"wanted 1 part or more, got {parts}")
-        each = -(-length // parts)
-        return tuple(min(each, max(0, length - each * index)) for index in range(parts))
+        each = ceil_div(length, parts)
+        rests = [maximum(0, length - each * index) for index in range(1, parts)]
+        return (each, *(minimum(each, rest) for rest in rests[:-1]), *rests[-1:])
     if any(size < 0 for size in sizes) or sum(sizes) != length:
         raise ShapeError(f"sizes {list(sizes)} must be 0 or more and sum to {length}")
     return tuple(sizes)

@@ -8,7 +8,7 @@ from treadle import dtypes
 from treadle.errors import ShapeError
 from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.op import Array, Attrs, Info
-from treadle.ops.operands import dims, operand, present, result
+from treadle.ops.operands import dims, numbers, operand, present, result
 
 
 def infer_top_k(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
@@ -27,7 +27,7 @@ def infer_top_k(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> 
 
 def _count(k: Array, shape: StaticShape, axis: int) -> int:
     """`k` as a number. Raises ShapeError if `axis` has fewer elements."""
-    count = int(k.reshape(()))
+    (count,) = numbers(k.reshape(1))
     if not 0 <= count <= shape[axis]:
         raise ShapeError(f"k is {count}, but axis {axis} of x {text(shape)} has {shape[axis]} elements")
     return count

@@ -50,7 +50,7 @@ def infer_trees(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> 
 
 
 def _within(numbers: Array, end: int) -> bool:
-    return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < end)
+    return not numbers.size or bool(int(numbers.min()) >= 0 and int(numbers.max()) < end)
 
 
 def evaluate_trees(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:

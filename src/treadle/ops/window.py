@@ -1,11 +1,11 @@
 """Sliding windows: the arithmetic that convolution and pooling share."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from treadle.errors import ShapeError
+from treadle.graph.dim import at_least, ceil_div, maximum, minimum
 from treadle.graph.shape import StaticShape, text
 
 
@@ -56,9 +56,10 @@ class Window:
                     f"the window spans {reach} elements on spatial axis {axis}, but the padded input {text(spatial)} "
                     f"has only {spare + reach} there"
                 )
-            count = (math.ceil(spare / stride) if ceil_mode else spare // stride) + 1
-            if ceil_mode and (count - 1) * stride >= size + begin:
-                count -= 1
+            count = (ceil_div(spare, stride) if ceil_mode else spare // stride) + 1
+            if ceil_mode and not at_least(reach - self.pads_end[axis], stride):
+                # Only the last window is given up, even if more of them start in the pads at the end.
+                count = minimum(count, maximum(ceil_div(size + begin, stride), count - 1))
             found.append(count)
         return tuple(found)
 
