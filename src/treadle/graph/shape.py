@@ -1,5 +1,6 @@
 """Shapes: tuples of dimensions: numbers, expressions (`graph.dim`) or, before specialisation, names of symbols."""
 
+import math
 from collections.abc import Iterable
 from typing import TypeGuard
 
@@ -81,6 +82,40 @@ def common_dim(left: int, right: int) -> int | None:
     if hint_of(right) == 1:
         return left if right == 1 else None
     return right if hint_of(left) == 1 and left == 1 else None
+
+
+def certain_broadcast(*shapes: StaticShape) -> StaticShape | None:
+    """The common shape of `shapes`, if they broadcast for every value of the symbols. Nothing is assumed."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, start=rank - len(shape)):
+            if equals(dim, 1) or equals(dim, result[axis]):
+                continue
+            if not equals(result[axis], 1):
+                return None
+            result[axis] = dim
+    return tuple(result)
+
+
+def equal_shapes(left: Shape | None, right: Shape | None) -> bool:
+    """Whether two shapes are known, and equal for every value of the symbols. Nothing is assumed."""
+    if left is None or right is None or len(left) != len(right):
+        return False
+    return all(
+        one == other if isinstance(one, str) or isinstance(other, str) else equals(one, other)
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def may_be_empty(shape: StaticShape) -> bool:
+    """Whether a dimension is 0 for some value of the symbols. Nothing is assumed."""
+    return not all(at_least(dim, 1) for dim in shape)
+
+
+def sample_elements(shape: StaticShape) -> int:
+    """The product of `shape`'s dimensions for the sample sizes. Nothing is assumed."""
+    return math.prod(int(hint_of(dim)) for dim in shape)
 
 
 def around(shape: StaticShape, axis: int) -> tuple[int, int, int]:

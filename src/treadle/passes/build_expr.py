@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from treadle.dtypes import DType, string
 from treadle.graph.expr import Expr, Number, Step
 from treadle.graph.node import Node
-from treadle.graph.shape import broadcast
 from treadle.graph.value import Value
 from treadle.ops.elementwise import SCALAR_OPS
 
@@ -58,7 +57,8 @@ def build_expr(
     operands alone would not broadcast to the results' shape (a constant may add leading axes).
     """
     operands = list(dict.fromkeys((*first, *outer_operands(nodes))))
-    if not operands or broadcast(*(value.static_shape for value in operands)) != results[0].static_shape:
+    rank = max((len(value.static_shape) for value in operands), default=-1)
+    if rank < len(results[0].static_shape):
         made = {value for node in nodes for value in node.outputs}
         reads = (value for node in nodes for value in node.inputs)
         operands = list(dict.fromkeys((*first, *(v for v in reads if v is not None and v not in made))))

@@ -7,11 +7,13 @@ their operands. Everything else reads and writes row-major memory.
 from __future__ import annotations
 
 from treadle.dtypes import bf16, f32, f64, i8, i32, u8
+from treadle.graph.dim import divides, equals, hint_of
 from treadle.graph.expr import Expr
 from treadle.graph.graph import Graph
 from treadle.graph.layout import Blocked, Layout
 from treadle.graph.node import Node
 from treadle.graph.order import topological
+from treadle.graph.shape import equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
@@ -99,13 +101,13 @@ class _Chooser:
         if node.op == "conv":
             return blocked_output(node, self.target)
         out = node.outputs[0] if node.outputs else None
-        if out is None or out.dtype not in (f64, *_BLOCKED_AS_F32):
+        if out is None or out.dtype not in (f64, *_BLOCKED_AS_F32) or not self.blocked.keys() & set(node.inputs):
             return None
         layout = Blocked(self.target.lanes(f64 if out.dtype == f64 else f32))
         if not _can_follow(node, layout.block):
             return None
         full = [value for value in node.inputs if value is not None and _is_full(node, value)]
-        sizes = [(nbytes(value), value in self.blocked) for value in full]
+        sizes = [(hint_of(nbytes(value)), value in self.blocked) for value in full]
         there = sum(size for size, blocked in sizes if blocked)
         missing = sum(size for size, blocked in sizes if not blocked)
         return layout if there > missing else None
@@ -164,9 +166,9 @@ def _can_follow(node: Node, block: int) -> bool:
     if node.op != "elementwise":
         return False
     expr: Expr = node.attrs["expr"]
-    if not is_native(expr) or (shape[1] % block and may_fail(expr)):
+    if not is_native(expr) or (not divides(block, shape[1]) and may_fail(expr)):
         return False
-    return all(_alike(value, out) and value.static_shape == shape for value in node.outputs) and all(
+    return all(_alike(value, out) and equal_shapes(value.shape, shape) for value in node.outputs) and all(
         value is not None and operand_need(value, out, block) is not None for value in node.inputs
     )
 
@@ -176,11 +178,11 @@ def operand_need(value: Value, out: Value, block: int) -> str | None:
     cannot."""
     shape, rank = value.static_shape, len(out.static_shape)
     aligned = (1,) * (rank - len(shape)) + shape
-    if aligned[1] == 1 and out.static_shape[1] != 1:
+    if equals(aligned[1], 1) and not equals(out.static_shape[1], 1):
         return "plain"
     same = _alike(value, out) and len(shape) == rank
-    single = all(size == 1 for size in aligned[2:])
-    if single and (value.is_constant or aligned[1] % block == 0):
+    single = all(equals(size, 1) for size in aligned[2:])
+    if single and (value.is_constant or divides(block, aligned[1])):
         return "either" if same and not value.is_constant else "plain"
     return "blocked" if same else None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
 
 from treadle.dtypes import bf16, f32
+from treadle.graph.dim import divides
 from treadle.graph.expr import Expr, Step, cast_operand, cast_result
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
+from treadle.graph.shape import equal_shapes, sample_elements
 from treadle.graph.value import Value
 from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
@@ -115,11 +116,14 @@ class _Values:
             )
         if node.op in POOLS:
             return node.operand(0) in self.blocked and len(node.outputs) == 1
-        full = [v for v in node.inputs if v is not None and v.shape == node.outputs[0].shape] if node.outputs else []
+        out = node.outputs[0].shape if node.outputs else None
+        full = [v for v in node.inputs if v is not None and equal_shapes(v.shape, out)]
         if node.op == "concat":
             full = [v for v in node.inputs if v is not None]
             lanes = self.target.lanes(f32)
-            return node.attrs["axis"] == 1 and all(v in self.blocked and v.static_shape[1] % lanes == 0 for v in full)
+            return node.attrs["axis"] == 1 and all(
+                v in self.blocked and divides(lanes, v.static_shape[1]) for v in full
+            )
         if node.op != "elementwise" or len(node.outputs) != 1 or not is_native(node.attrs["expr"]):
             return False
         return bool(full) and all(v in self.blocked for v in full) and node.output.dtype == f32
@@ -202,9 +206,9 @@ def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value], *
 
 
 def _uses_of_each(node: Node) -> int:
-    """In how many multiplications each element of the first operand takes part."""
+    """In how many multiplications each element of the first operand takes part, for the sample sizes."""
     x, weights = node.operand(0).static_shape, node.operand(1).static_shape
     if node.op == "matmul":
-        return prod(weights) // max(1, prod(x[-1:]))
+        return sample_elements(weights) // max(1, sample_elements(x[-1:]))
     out = node.output.static_shape
-    return prod(out) * prod(weights[1:]) // max(1, prod(x))
+    return sample_elements((*out, *weights[1:])) // max(1, sample_elements(x))

@@ -14,7 +14,7 @@ import numpy as np
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
-from treadle.graph.shape import elements
+from treadle.graph.shape import elements, is_open
 from treadle.graph.value import Value
 from treadle.ops.evaluate import results_of
 from treadle.ops.op import Info
@@ -79,7 +79,7 @@ class _Budget:
         if time.monotonic() > self.deadline:
             return False
         for value in node.outputs:
-            if value.shape is None or value.dtype is None:
+            if value.shape is None or value.dtype is None or is_open(value.shape):
                 return False
             size = elements(value.static_shape) * value.dtype.size
             if size > self.limits.fold_small and size > self._most():

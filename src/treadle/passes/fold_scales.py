@@ -8,6 +8,7 @@ import numpy as np
 
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
+from treadle.graph.shape import equal_shapes
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.fold_batch_norm import scaled_bias, scaled_weights
@@ -38,7 +39,7 @@ def into_weights(node: Node, edit: Edit) -> Value | None:
         producer, factor = produced_by(node.inputs[side], "conv", "matmul"), node.operand(1 - side)
         if producer is None or factor.data is None or not edit.graph.has_one_use(producer.output):
             continue
-        if producer.output.shape is None or producer.output.shape != node.output.shape or "epilogue" in producer.attrs:
+        if not equal_shapes(producer.output.shape, node.output.shape) or "epilogue" in producer.attrs:
             continue
         if producer.operand(1).data is None or len(producer.operand(1).users) != 1:
             continue
@@ -104,7 +105,7 @@ def behind_matmul(node: Node, edit: Edit) -> Value | None:
             continue
         for side in (0, 1):
             factor, source = multiply.operand(side), multiply.operand(1 - side)
-            if number(factor) is None or source.shape is None or source.shape != value.shape:
+            if number(factor) is None or not equal_shapes(source.shape, value.shape):
                 continue
             for step in reversed(path):
                 source = edit.add(step.op, [source, *step.inputs[1:]], step.attrs, name=step.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treadle import dtypes
+from treadle.graph.dim import ceil_div, hint_of
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, normalize_axis
@@ -74,10 +75,11 @@ def _are_plain(scores: Node, softmax: Node, product: Node) -> bool:
 
 
 def _pays(scores: StaticShape, lanes: int) -> bool:
-    """Whether queries fill their vectors, and the scores of one vector of them the scratch, well enough."""
-    queries, keys = scores[-2:]
-    padded = -(-queries // lanes) * lanes
-    return 0 < keys * lanes * 4 <= _MOST_SCRATCH and padded <= _MOST_PADDING * queries
+    """Whether queries fill their vectors, and the scores of one vector of them the scratch, well enough, for the sample
+    sizes."""
+    queries, keys = (int(hint_of(dim)) for dim in scores[-2:])
+    padded = ceil_div(queries, lanes) * lanes
+    return keys * lanes * 4 <= _MOST_SCRATCH and padded <= _MOST_PADDING * queries and scores[-1] > 0
 
 
 def _perm(matmul: Node, side: str, rank: int, *, swapped: bool) -> tuple[int, ...] | None:

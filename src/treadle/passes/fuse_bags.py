@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, normalize_axis
+from treadle.graph.shape import StaticShape, equal_shapes, may_be_empty, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.reduce import REDUCTIONS, reduced_axes
 from treadle.passes.base import PassContext
@@ -47,9 +45,9 @@ def bag(node: Node, edit: Edit) -> Value | None:
         return None
     rank = len(reduced.static_shape) - len(x.static_shape) + 1
     axes = reduced_axes(node.attrs["axes"], len(reduced.static_shape))
-    if not axes or axes[-1] >= rank or 0 in x.static_shape or reduced.static_shape[rank:] != x.static_shape[1:]:
+    if not axes or axes[-1] >= rank or not _has_whole_rows(reduced, x, rank):
         return None
-    if reduced.shape != rows.shape:
+    if not equal_shapes(reduced.shape, rows.shape):
         shape = reduced.static_shape[:rank]
         indices, weights = _shaped(edit, indices, shape), weights and _shaped(edit, weights, shape)
     if bag_step(node.op, x, indices, axes) is None:
@@ -70,21 +68,26 @@ def _without(edit: Edit, value: Value, op: str, made: list[Node]) -> Value:
 def _factors(product: Node) -> tuple[Value, Value]:
     """(rows, weights): the gathered operand of its shape first."""
     left, right = product.operand(0), product.operand(1)
-    swapped = produced_by(left, "gather") is None or left.shape != product.output.shape
+    swapped = produced_by(left, "gather") is None or not equal_shapes(left.shape, product.output.shape)
     return (right, left) if swapped else (left, right)
+
+
+def _has_whole_rows(reduced: Value, x: Value, rank: int) -> bool:
+    """Whether `reduced` has rows of `x`, all of its elements, along the axes after the first `rank`."""
+    return not may_be_empty(x.static_shape) and equal_shapes(reduced.static_shape[rank:], x.static_shape[1:])
 
 
 def _are_weights(weights: Value, rows: Value, rank: int) -> bool:
     """Whether `weights` have one number for each of the rows, which `rank` axes number."""
     shape = weights.static_shape
-    return shape[:rank] == rows.static_shape[:rank] and shape[rank:] == (1,) * (len(rows.static_shape) - rank)
+    return equal_shapes(shape, (*rows.static_shape[:rank], *[1] * (len(rows.static_shape) - rank)))
 
 
 def _shaped(edit: Edit, value: Value, shape: StaticShape) -> Value:
     """`value` in the `shape` of the indices."""
     if value.data is not None:
         return edit.constant(value.data.reshape(shape), name=value.name)
-    return edit.add("reshape", [value, edit.constant(np.asarray(shape, np.int64))], {"allowzero": 0 in shape})
+    return edit.reshape(value, shape)
 
 
 _RULES: Rules = dict.fromkeys(REDUCTIONS, (bag,))

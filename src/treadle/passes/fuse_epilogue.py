@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from treadle.dtypes import f32
-from treadle.errors import ShapeError
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.node import Node
 from treadle.graph.order import topological
-from treadle.graph.shape import broadcast, elements
+from treadle.graph.shape import StaticShape, certain_broadcast, equal_shapes, sample_elements
 from treadle.graph.value import Value
 from treadle.ops.matmul import operand_shape
 from treadle.ops.operands import BYTES
@@ -86,11 +83,11 @@ def _may_store(producer: Node, value: Value) -> bool:
 
 
 def _work(node: Node) -> int:
-    """How many multiplications a convolution or matmul takes."""
+    """How many multiplications a convolution or matmul takes, for the sample sizes."""
     result, weight = node.output.static_shape, node.operand(1).static_shape
     if node.op == "conv":
-        return elements(result) * elements(weight[1:])
-    return elements(result) * operand_shape(node.attrs, "a", node.operand(0).static_shape)[-1]
+        return sample_elements((*result, *weight[1:]))
+    return sample_elements((*result, operand_shape(node.attrs, "a", node.operand(0).static_shape)[-1]))
 
 
 def _rivals(producer: Node, producers: Sequence[Node], depth: dict[Node, int], dependence: Dependence) -> int:
@@ -147,7 +144,7 @@ def _sources(producer: Node, region: Sequence[Node], limits: Limits) -> list[Nod
     found: list[Node] = []
     steps = sum(map(count_steps, region))
     for value in outer_operands(region):
-        chain = _dequantization(value) if value.shape == region[-1].output.shape else []
+        chain = _dequantization(value) if equal_shapes(value.shape, region[-1].output.shape) else []
         if steps + len(chain) <= 2 * limits.expr_steps:
             found += [node for node in chain if node not in found]
             steps += len(chain)
@@ -184,7 +181,7 @@ def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence,
         return False
     shape = producer.output.static_shape
     whole = _sums_bytes(producer) and node.op in _OF_INTEGERS
-    if node.output.static_shape != shape:
+    if not equal_shapes(node.output.shape, shape):
         return False
     for value in (*node.inputs, node.output):
         assert value is not None
@@ -197,11 +194,8 @@ def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence,
     return True
 
 
-def _broadcasts_to(value: Value, shape: tuple[int, ...]) -> bool:
-    try:
-        return broadcast(value.static_shape, shape) == shape
-    except ShapeError:
-        return False
+def _broadcasts_to(value: Value, shape: StaticShape) -> bool:
+    return equal_shapes(certain_broadcast(value.static_shape, shape), shape)
 
 
 def _fuse(
@@ -239,6 +233,5 @@ def bias_apart(node: Node, edit: Edit) -> Value | None:
     if bias.data is not None:
         operand = edit.constant(bias.data.reshape(shape), name=bias.name)
     else:
-        target = edit.constant(np.asarray(shape, np.int64))
-        operand = edit.add("reshape", [bias, target], {"allowzero": 0 in shape})
+        operand = edit.reshape(bias, shape)
     return edit.add("add", [edit.add("conv", [*node.inputs[:2], None], node.attrs), operand])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from treadle import dtypes
+from treadle.graph.dim import equals
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import elements
+from treadle.graph.shape import equal_shapes, may_be_empty
+from treadle.graph.value import Value
 from treadle.ops.reduce import REDUCTIONS
 from treadle.passes.base import PassContext
 from treadle.passes.match import join_names
@@ -43,18 +45,24 @@ def _head(graph: Graph, node: Node) -> Node | None:
     maker = x.producer
     if maker is None or maker.op != "elementwise" or len(maker.outputs) != 1 or x.layout is not None:
         return None
-    if graph.is_output(x) or len(x.users) != 1 or x.dtype not in (dtypes.f32, dtypes.f64) or 0 in x.static_shape:
+    if graph.is_output(x) or len(x.users) != 1 or x.dtype not in (dtypes.f32, dtypes.f64):
+        return None
+    if may_be_empty(x.static_shape):
         return None
     operands = [maker.operand(number) for number in range(len(maker.inputs))]
     expr = maker.attrs["expr"]
     fits = (
         1 <= len(operands) <= _MOST_OPERANDS
-        and any(each.static_shape == x.static_shape for each in operands)
-        and all(each.static_shape == x.static_shape or elements(each.static_shape) == 1 for each in operands)
+        and any(equal_shapes(each.shape, x.shape) for each in operands)
+        and all(equal_shapes(each.shape, x.shape) or _is_single(each) for each in operands)
         and all(each.layout is None for each in operands)
         and {x.dtype, *expr.operands, *(step.dtype for step in expr.steps)} == {x.dtype}
     )
     return maker if fits else None
+
+
+def _is_single(value: Value) -> bool:
+    return all(equals(dim, 1) for dim in value.static_shape)
 
 
 def _fuse(graph: Graph, node: Node, maker: Node) -> None:

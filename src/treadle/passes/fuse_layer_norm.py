@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from treadle.errors import ShapeError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import broadcast
+from treadle.graph.shape import certain_broadcast, equal_shapes
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, number, produced_by, sweep
@@ -106,10 +105,7 @@ def _is_operand(norm: Node, value: Value, edit: Edit) -> bool:
     if value.data is None or not edit.graph.has_one_use(norm.output) or norm.output.shape is None:
         return False
     normalised = norm.output.static_shape[norm.attrs["axis"] :]
-    try:
-        return broadcast(value.static_shape, normalised) == normalised
-    except ShapeError:
-        return False
+    return equal_shapes(certain_broadcast(value.static_shape, normalised), normalised)
 
 
 _RULES: Rules = {"div": (divided,), "mul": (multiplied, scaled), "add": (shifted,)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.order import topological
-from treadle.graph.shape import StaticShape
+from treadle.graph.shape import StaticShape, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.base import Limits, PassContext
@@ -90,7 +90,7 @@ class _Grouping:
         return self.before[value.producer] if group is None else group.before | group.bit
 
     def _may_join(self, maker: _Group, group: _Group) -> bool:
-        if maker is group or maker.shape != group.shape:
+        if maker is group or not equal_shapes(maker.shape, group.shape):
             return False
         if maker.before & group.bit or self._by_detour(maker, group):
             return False

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from treadle import dtypes
 from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape, equal_shapes, may_be_empty
 from treadle.graph.value import Value
+from treadle.ops.sizes import add_sizes
 from treadle.passes.base import Math, PassContext
 from treadle.passes.infer_shapes import infer_into
 
@@ -52,6 +55,22 @@ class Edit:
         """A new constant; a plain number takes the dtype of `like`."""
         array = np.asarray(data) if like is None else np.asarray(data, dtype=like.known_dtype.numpy)
         return self.graph.constant(array, name or f"{self.node.name}.constant")
+
+    def sizes(self, sizes: StaticShape, name: str = "") -> Value:
+        """A vector of i64: a constant, or the result of a `sizes` node where one of `sizes` is an expression."""
+        elements = np.empty(len(sizes), object)
+        elements[:] = sizes
+        made = add_sizes(self.graph, elements, dtypes.i64, name or f"{self.node.name}.shape")
+        if isinstance(made, Value):
+            return made
+        self.nodes.append(made)
+        return made.output
+
+    def reshape(self, source: Value, shape: StaticShape, name: str = "") -> Value:
+        """`source` in another shape; `source` itself if it has that shape already."""
+        if equal_shapes(source.shape, shape):
+            return source
+        return self.add("reshape", [source, self.sizes(shape, name)], {"allowzero": may_be_empty(shape)})
 
 
 Rule = Callable[[Node, Edit], Value | Sequence[Value] | None]

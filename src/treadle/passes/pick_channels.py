@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import chain
 
 from treadle.dtypes import f32, f64
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, normalize_axis
+from treadle.graph.shape import StaticShape, equal_shapes, normalize_axis
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.lower.pick_channels import can_pick
@@ -71,6 +72,8 @@ def _channels(node: Node, known: dict[Value, Channels]) -> Channels | None:
         x = node.operand(0)
         if node.output.layout is not None or x.layout is None or x.dtype not in (f32, f64):
             return None
+        if is_expression(x.static_shape[1]):
+            return None
         return tuple((x, channel) for channel in range(x.static_shape[1]))
     if node.op == "concat" and normalize_axis(node.attrs["axis"], len(node.output.static_shape)) == 1:
         parts = [known[value] for value in node.inputs if value in known]
@@ -86,10 +89,10 @@ def _sliced(node: Node, known: dict[Value, Channels]) -> Channels | None:
     ranges = constant_ranges(node) if x in known else None
     if ranges is None:
         return None
-    whole = [(0, 1, size) for size in x.static_shape]
-    if (ranges[0], *ranges[2:]) != (whole[0], *whole[2:]):
-        return None
+    whole = [equal_shapes(found, (0, 1, size)) for found, size in zip(ranges, x.static_shape, strict=True)]
     first, step, count = ranges[1]
+    if not all((whole[0], *whole[2:])) or any(map(is_expression, ranges[1])):
+        return None
     return tuple(known[x][first + step * number] for number in range(count))
 
 
@@ -102,12 +105,14 @@ def _shuffled(node: Node, known: dict[Value, Channels]) -> Channels | None:
     x, shape = split.operand(0), split.output.static_shape
     perm = transpose.attrs["perm"]
     swapped = perm is not None and tuple(perm) == (0, 2, 1, *range(3, len(shape)))
-    if not swapped or not _splits_channels(x.static_shape, shape) or node.output.static_shape != x.static_shape:
+    if not swapped or not _splits_channels(x.static_shape, shape) or not equal_shapes(node.output.shape, x.shape):
         return None
     groups, each = shape[1:3]
+    if is_expression(groups) or is_expression(each):
+        return None
     return tuple(known[x][group * each + channel] for channel in range(each) for group in range(groups))
 
 
 def _splits_channels(whole: StaticShape, split: StaticShape) -> bool:
     """Whether a reshape from `whole` to `split` makes two dimensions of the channels and nothing else."""
-    return len(split) == len(whole) + 1 and (whole[0], *whole[2:]) == (split[0], *split[3:])
+    return len(split) == len(whole) + 1 and equal_shapes((whole[0], *whole[2:]), (split[0], *split[3:]))

@@ -6,6 +6,7 @@ import numpy as np
 
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
+from treadle.graph.shape import equal_shapes
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, is_power_of_two, number, produced_by, sweep, uniform
@@ -25,7 +26,7 @@ class SimplifyArithmetic:
 def power(node: Node, edit: Edit) -> Value | None:
     """pow(x, 2) -> mul(x, x); under fast math also pow(x, 0.5) -> sqrt(x), pow(x, -1) -> reciprocal(x), cubes"""
     x, exponent = node.operand(0), uniform(node.inputs[1])
-    if x.shape is None or x.shape != node.output.shape:
+    if not equal_shapes(x.shape, node.output.shape):
         return None
     if exponent == 2:
         return edit.add("mul", [x, x])
@@ -72,7 +73,7 @@ def multiply_twice(node: Node, edit: Edit) -> Value | None:
         for inner_side in (0, 1):
             factor = number(inner.inputs[inner_side])
             x = inner.operand(1 - inner_side)
-            if factor is None or x.shape != node.output.shape or not x.known_dtype.is_float:
+            if factor is None or not equal_shapes(x.shape, node.output.shape) or not x.known_dtype.is_float:
                 continue
             product = float(outer) * float(factor)
             with np.errstate(all="ignore"):
@@ -94,13 +95,13 @@ def decided_where(node: Node, edit: Edit) -> Value | None:
     if chosen is None:
         return None
     value = node.operand(1 if chosen else 2)
-    return value if value.shape is not None and value.shape == node.output.shape else None
+    return value if equal_shapes(value.shape, node.output.shape) else None
 
 
 def same_branches(node: Node, edit: Edit) -> Value | None:
     """where(c, a, a) -> a"""
     value = node.operand(1)
-    return value if value is node.inputs[2] and value.shape is not None and value.shape == node.output.shape else None
+    return value if value is node.inputs[2] and equal_shapes(value.shape, node.output.shape) else None
 
 
 _RULES: Rules = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from treadle.errors import ShapeError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import broadcast
+from treadle.graph.shape import StaticShape, certain_broadcast, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.base import PassContext
@@ -41,7 +40,7 @@ def unexpanded(node: Node, edit: Edit) -> list[Value] | None:
             continue
         inputs = list(node.inputs)
         inputs[index] = expand.inputs[0]
-        if _common(inputs) == node.output.shape:
+        if equal_shapes(_common(inputs), node.output.shape):
             return edit.again(inputs)
     return None
 
@@ -54,24 +53,23 @@ def unexpanded_batch(node: Node, edit: Edit) -> list[Value] | None:
         if expand is None or node.output.shape is None or node.attrs.get(f"{side}_perm") is not None:
             continue
         small, large = expand.operand(0), expand.output
-        if small.shape is None or large.shape is None or len(small.shape) < 2 or small.shape[-2:] != large.shape[-2:]:
+        if small.shape is None or large.shape is None or len(small.shape) < 2:
+            continue
+        if not equal_shapes(small.shape[-2:], large.shape[-2:]):
             continue
         inputs = list(node.inputs)
         inputs[index] = small
         other = node.operand(1 - index)
         if other.shape is None or node.attrs.get(f"{'ba'[index]}_perm") is not None or len(other.shape) < 2:
             continue
-        batch = broadcast(large.static_shape[:-2], other.static_shape[:-2])
-        if broadcast(small.static_shape[:-2], other.static_shape[:-2]) == batch:
+        batch = certain_broadcast(large.static_shape[:-2], other.static_shape[:-2])
+        if equal_shapes(certain_broadcast(small.static_shape[:-2], other.static_shape[:-2]), batch):
             return edit.again(inputs)
     return None
 
 
-def _common(values: list[Value | None]) -> tuple[int, ...] | None:
-    try:
-        return broadcast(*(value.static_shape for value in values if value is not None and value.shape is not None))
-    except ShapeError:
-        return None
+def _common(values: list[Value | None]) -> StaticShape | None:
+    return certain_broadcast(*(value.static_shape for value in values if value is not None and value.shape is not None))
 
 
 class _Shrinking:
@@ -91,7 +89,7 @@ class _Shrinking:
             if value.data.size > _EXAMINED_ELEMENTS:
                 continue
             others = [*node.inputs[:index], *node.inputs[index + 1 :]]
-            if _common(others) != shape:
+            if not equal_shapes(_common(others), shape):
                 continue
             if id(value.data) not in self.smaller:
                 self.smaller[id(value.data)] = _without_repetition(value.data)

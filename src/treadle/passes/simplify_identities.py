@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from treadle.dtypes import DType
+from treadle.graph.dim import equals
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
+from treadle.graph.shape import equal_shapes, is_static
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, produced_by, sweep, uniform
@@ -27,7 +29,7 @@ def identity(node: Node, edit: Edit) -> Value | None:
 def same_shape(node: Node, edit: Edit) -> Value | None:
     """expand(x: [2, 3], ...): [2, 3] -> x, and so for reshape, tile and others that only shape."""
     operand = node.operand(0)
-    return operand if operand.shape is not None and operand.shape == node.output.shape else None
+    return operand if equal_shapes(operand.shape, node.output.shape) else None
 
 
 def whole_slice(node: Node, edit: Edit) -> Value | None:
@@ -81,12 +83,16 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 def lone_concat(node: Node, edit: Edit) -> Value | None:
     """concat(x, e: [0]) -> x, and an operand without elements is dropped from any concat"""
-    filled = [value for value in node.inputs if value is not None and value.shape is not None and 0 not in value.shape]
+    filled = [value for value in node.inputs if value is not None and value.shape is not None and not _is_empty(value)]
     if len(node.inputs) == 1:
         return node.inputs[0]
     if node.output.shape is None or not filled or len(filled) == len(node.inputs):
         return None
     return filled[0] if len(filled) == 1 else edit.add("concat", filled, node.attrs)
+
+
+def _is_empty(value: Value) -> bool:
+    return value.shape is not None and is_static(value.shape) and any(equals(dim, 0) for dim in value.shape)
 
 
 def add_zero(node: Node, edit: Edit) -> Value | None:
@@ -125,7 +131,7 @@ def _neutral(node: Node, neutral: float, sides: tuple[int, ...]) -> Value | None
     """The other operand, if the one on one of `sides` is the neutral element throughout and shapes stay."""
     for side in sides:
         constant, other = node.inputs[side], node.inputs[1 - side]
-        if other is None or other.shape is None or other.shape != node.output.shape:
+        if other is None or not equal_shapes(other.shape, node.output.shape):
             continue
         if uniform(constant) == neutral:
             return other

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from treadle.graph.dim import equals
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape
+from treadle.graph.shape import StaticShape, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.reduce import REDUCTIONS
+from treadle.ops.sizes import known_sizes
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, produced_by, sweep
 
@@ -35,7 +35,7 @@ def canonical(node: Node, edit: Edit) -> Value | None:
         source = inner.operand(0)
     elif node.op == "reshape" and _is_target(node.inputs[1], node.output.static_shape):
         return None
-    return source if source.shape == shape else _reshape(edit, source, node.output.static_shape)
+    return edit.reshape(source, node.output.static_shape)
 
 
 def moves_ones_only(node: Node, edit: Edit) -> Value | None:
@@ -44,8 +44,8 @@ def moves_ones_only(node: Node, edit: Edit) -> Value | None:
     if source.shape is None or node.output.shape is None:
         return None
     shape = source.static_shape
-    moved = [axis for axis in _perm(node, len(shape)) if shape[axis] != 1]
-    return _reshape(edit, source, node.output.static_shape) if moved == sorted(moved) else None
+    moved = [axis for axis in _perm(node, len(shape)) if not equals(shape[axis], 1)]
+    return edit.reshape(source, node.output.static_shape) if moved == sorted(moved) else None
 
 
 def reduces_ones_only(node: Node, edit: Edit) -> Value | None:
@@ -56,9 +56,9 @@ def reduces_ones_only(node: Node, edit: Edit) -> Value | None:
     axes = node.attrs.get("axes")
     shape = source.static_shape
     reduced = range(len(shape)) if axes is None else [axis % len(shape) for axis in axes]
-    if any(shape[axis] != 1 for axis in reduced):
+    if not all(equals(shape[axis], 1) for axis in reduced):
         return None
-    return _reshape(edit, source, node.output.static_shape)
+    return edit.reshape(source, node.output.static_shape)
 
 
 def _perm(node: Node, rank: int) -> tuple[int, ...]:
@@ -66,15 +66,8 @@ def _perm(node: Node, rank: int) -> tuple[int, ...]:
     return tuple(reversed(range(rank))) if perm is None else tuple(perm)
 
 
-def _reshape(edit: Edit, source: Value, shape: StaticShape) -> Value:
-    if source.shape == shape:
-        return source
-    target = edit.constant(np.asarray(shape, np.int64), name=f"{edit.node.name}.shape")
-    return edit.add("reshape", [source, target], {"allowzero": 0 in shape})
-
-
 def _is_target(value: Value | None, shape: StaticShape) -> bool:
-    return value is not None and value.data is not None and tuple(value.data.tolist()) == shape
+    return equal_shapes(known_sizes(value), shape)
 
 
 _RULES: Rules = {

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from treadle.graph.dim import equals
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, elements
+from treadle.graph.shape import Shape, StaticShape, equal_shapes, sample_elements
 from treadle.graph.value import Value
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.ops.reduce import REDUCTIONS
+from treadle.ops.sizes import known_sizes
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, produced_by, sweep
 
@@ -82,14 +82,13 @@ def padded(node: Node, edit: Edit) -> Value | None:
     """pad(transpose(x), pads of N, H, W, C) -> transpose(pad(x, pads of N, C, H, W))"""
     value = node.inputs[0]
     perm = last_channels(value)
-    pads = node.inputs[1].data if node.inputs[1] is not None else None
+    pads = known_sizes(node.inputs[1])
     if perm is None or pads is None or (len(node.inputs) > 3 and node.inputs[3] is not None):
         return None
     if value is None or not _only_sinks(edit.graph, value):
         return None
-    back = inverse(perm)
-    moved = np.asarray(pads).reshape(2, -1)[:, list(back)].reshape(-1)
-    inner = edit.add("pad", [_source(value), edit.constant(moved), *node.inputs[2:]], node.attrs)
+    moved = tuple(pads[side * len(perm) + axis] for side in (0, 1) for axis in inverse(perm))
+    inner = edit.add("pad", [_source(value), edit.sizes(moved, f"{node.name}.pads"), *node.inputs[2:]], node.attrs)
     return edit.add("transpose", [inner], {"perm": perm})
 
 
@@ -108,14 +107,15 @@ def last_channels(value: Value | None) -> Perm | None:
     if node.op == "transpose":
         return perm if node.attrs["perm"] is not None and tuple(node.attrs["perm"]) == perm else None
     source = node.operand(0).static_shape
-    pixels = all(size == 1 for size in source[2:])
-    return perm if pixels and value.shape == (*source[:1], *source[2:], *source[1:2]) != source else None
+    pixels = all(equals(size, 1) for size in source[2:])
+    moved = (*source[:1], *source[2:], *source[1:2])
+    return perm if pixels and equal_shapes(value.shape, moved) and not equal_shapes(moved, source) else None
 
 
-def sinking(graph: Graph, value: Value | None, shape: Sequence[object] | None) -> Perm | None:
+def sinking(graph: Graph, value: Value | None, shape: Shape | None) -> Perm | None:
     """The permutation that makes `value`, of this shape, if it is to sink past what reads it."""
     perm = last_channels(value)
-    if perm is None or value is None or value.shape is None or shape is None or tuple(value.shape) != tuple(shape):
+    if perm is None or value is None or not equal_shapes(value.shape, shape):
         return None
     return perm if _only_sinks(graph, value) else None
 
@@ -143,7 +143,7 @@ class _Operand:
             return self._value
         if self._value.data is not None:
             return edit.constant(np.ascontiguousarray(self._value.data.reshape(self._shape)))
-        return edit.add("reshape", [self._value, edit.constant(np.array(self._shape, np.int64))], {"allowzero": True})
+        return edit.reshape(self._value, self._shape)
 
 
 def _inner(value: Value, perm: Perm, out: StaticShape) -> _Operand | None:
@@ -154,12 +154,12 @@ def _inner(value: Value, perm: Perm, out: StaticShape) -> _Operand | None:
         return None
     shape = value.static_shape
     aligned = (1,) * (len(out) - len(shape)) + shape
-    if elements(shape) == 1 and len(shape) <= len(out):
+    if all(equals(size, 1) for size in shape) and len(shape) <= len(out):
         return _Operand(value, () if shape else None)
-    if all(size == 1 for size in aligned[1:-1]):
+    if all(equals(size, 1) for size in aligned[1:-1]):
         channels = (aligned[-1], *aligned[1:-1])
-        return _Operand(value, channels if aligned[0] == 1 else (aligned[0], *channels))
-    small = len(shape) == len(out) and elements(shape) * SMALL <= elements(out)
+        return _Operand(value, channels if equals(aligned[0], 1) else (aligned[0], *channels))
+    small = len(shape) == len(out) and sample_elements(shape) * SMALL <= sample_elements(out)
     return _Operand(value, turned=True) if small or (value.is_constant and len(shape) <= len(out)) else None
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.graph.dim import at_most
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -56,7 +57,7 @@ def _max_pool(node: Node, edit: Edit) -> Value | None:
 def _conv(node: Node, edit: Edit) -> Value:
     x, weights = node.operand(0), node.operand(1)
     zero = node.attrs.get("zero", 0)
-    to = dtypes.f32 if _most(node, _reach(x, zero), axis=0) <= _EXACT else dtypes.f64
+    to = dtypes.f32 if at_most(_most(node, _reach(x, zero), axis=0), _EXACT) else dtypes.f64
     wide = edit.add("cast", [x], {"to": to})
     if zero:
         wide = edit.add("sub", [wide, edit.constant(zero, like=wide)])
@@ -83,7 +84,7 @@ def _added(sums: Value, node: Node, edit: Edit) -> Value:
 def _matmul(node: Node, edit: Edit) -> Value:
     a, b = node.operand(0), node.operand(1)
     axis = -1 if node.attrs.get("transpose_b") else -2
-    fits = "b_perm" not in node.attrs and _most(node, _reach(a, 0), axis=axis) <= _EXACT
+    fits = "b_perm" not in node.attrs and at_most(_most(node, _reach(a, 0), axis=axis), _EXACT)
     to = dtypes.f32 if fits else dtypes.i32
     sums = edit.add("matmul", [_cast(a, to, edit), _cast(b, to, edit)], dict(node.attrs))
     return edit.add("cast", [sums], {"to": dtypes.i32}) if fits else sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import divides
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
@@ -15,7 +16,7 @@ from treadle.plan.call import Call
 def can_concat_blocked(shapes: list[StaticShape], block: int, axis: int = 1) -> bool:
     """Whether blocked tensors of logical `shapes` can be joined on `axis`: along the channels, every operand
     but the last must fill its blocks."""
-    return axis != 1 or all(shape[1] % block == 0 for shape in shapes[:-1])
+    return axis != 1 or all(divides(block, shape[1]) for shape in shapes[:-1])
 
 
 def image_stride(value: Value, ctx: LowerContext, *, alone: bool) -> int:

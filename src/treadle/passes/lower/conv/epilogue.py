@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from treadle.dtypes import bf16, f32, i8, i32, u8
+from treadle.graph.dim import equals
 from treadle.graph.expr import Expr, Step, cast_operand
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, elements
+from treadle.graph.shape import StaticShape, elements, equal_shapes
 from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.concat import image_stride
@@ -71,16 +72,16 @@ def classify(shape: StaticShape, out: StaticShape) -> str | None:
 
     None if it broadcasts along other axes than those kinds do. Whether a `channel` is padded is not looked at.
     """
-    if elements(shape) == 1:
+    if all(equals(dim, 1) for dim in shape):
         return "scalar"
-    if shape == out:
+    if equal_shapes(shape, out):
         return "full"
-    aligned = (1,) * (len(out) - len(shape)) + shape
-    if aligned[1] == out[1] and elements(aligned) == out[1]:
+    images, channels, *pixels = (1,) * (len(out) - len(shape)) + shape
+    if not equals(channels, out[1]) or not all(equals(dim, 1) for dim in pixels):
+        return None
+    if equals(images, 1):
         return "channel"
-    if aligned[:2] == out[:2] and elements(aligned) == out[0] * out[1]:
-        return "image"
-    return None
+    return "image" if equals(images, out[0]) else None
 
 
 def has_readable_epilogue(node: Node) -> bool:

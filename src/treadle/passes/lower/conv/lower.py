@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treadle.dtypes import bf16, f32, f64, i8
+from treadle.graph.dim import equals
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -71,11 +72,11 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
     if _is_narrow(shape, lanes):
         if not is_enabled("depthwise") or shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
             return None
-        row = depthwise_tiling(shape, target.registers)
+        row = depthwise_tiling(shape.sample, target.registers)
     else:
         if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
             return None
-        row = choose_row_tiling(shape, lanes, sum_registers(target, vnni=of_bytes))
+        row = choose_row_tiling(shape.sample, lanes, sum_registers(target, vnni=of_bytes))
     return Blocked(lanes) if len(row.segments) <= _MAX_SEGMENTS else None
 
 
@@ -91,7 +92,7 @@ def reads_plain(node: Node, layout: Blocked) -> bool:
         return False
     if node.operand(0).dtype == bf16:
         return shape.channels < _LEAST_CHANNELS
-    return shape.channels <= layout.block or shape.size == (1, 1)
+    return shape.channels <= layout.block or all(equals(size, 1) for size in shape.size)
 
 
 def takes_bf16(node: Node, target: Target, *, blocked: bool) -> bool:
@@ -116,7 +117,7 @@ def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -
     usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
     if math != "fast" or not is_enabled("winograd") or not usual or shape is None:
         return False
-    return choose_tiling(shape, target, streamed=streamed, bf16_dot=True) is not None
+    return choose_tiling(shape.sample, target, streamed=streamed, bf16_dot=True) is not None
 
 
 def takes_bytes(node: Node, target: Target) -> bool:

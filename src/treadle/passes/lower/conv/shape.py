@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from treadle.graph.dim import hint_of
 from treadle.graph.node import Node
 from treadle.plan.kernels.conv.rows import Pair
 
@@ -50,6 +51,13 @@ class ConvShape:
             pads=pair(attrs["pads"][:rank], 0),
             groups=attrs["groups"],
         )
+
+    @property
+    def sample(self) -> ConvShape:
+        """The convolution of the sample sizes, by which the faster of two ways is chosen. Nothing is assumed."""
+        height, width, out_height, out_width = (int(hint_of(size)) for size in (*self.size, *self.out_size))
+        images = int(hint_of(self.images))
+        return replace(self, images=images, size=(height, width), out_size=(out_height, out_width))
 
     @property
     def group_channels(self) -> int:
