@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from llvmlite import ir
@@ -81,3 +81,41 @@ def either(
     """if (condition) { ... } else { ... }: yields the two branches; the caller enters each once."""
     with k.b.if_else(condition) as branches:
         yield branches
+
+
+def switch(k: Kernel, value: ir.Value, cases: Sequence[int], body: Callable[[int], None]) -> None:
+    """switch (value) { case n: body(n) }, for every n of `cases`; `value` (an i64) must be one of them."""
+    before = k.b.block
+    after = k.function.append_basic_block("switch.end")
+    blocks = []
+    for case in cases:
+        blocks.append(k.function.append_basic_block(f"case{case}"))
+        k.b.position_at_end(blocks[-1])
+        body(case)
+        k.b.branch(after)
+    k.b.position_at_end(before)
+    jump = k.b.switch(value, blocks[-1])
+    for case, block in zip(cases[:-1], blocks[:-1], strict=True):
+        jump.add_case(I64(case), block)
+    k.b.position_at_end(after)
+
+
+def values_of_either(
+    k: Kernel,
+    condition: ir.Value,
+    first: Callable[[], Sequence[ir.Value]],
+    second: Callable[[], Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """condition ? first() : second(), by a branch: only one of them runs. Both return as many values."""
+    with k.b.if_else(condition) as (then, otherwise):
+        with then:
+            ours, ours_end = first(), k.b.block
+        with otherwise:
+            theirs, theirs_end = second(), k.b.block
+    joined = []
+    for our, their in zip(ours, theirs, strict=True):
+        phi = k.b.phi(our.type)
+        phi.add_incoming(our, ours_end)
+        phi.add_incoming(their, theirs_end)
+        joined.append(phi)
+    return joined

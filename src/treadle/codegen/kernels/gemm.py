@@ -81,7 +81,8 @@ class Product:
         self.spec = spec
         self.args = k.args(GemmArgs[ir.Value], spec)
         self.dtype = spec.dtype
-        self.blocks = RowBlocks(k, spec.rows, self.args.large_blocks)
+        height = self.args.height if spec.open_rows else spec.rows[0]
+        self.blocks = RowBlocks(k, spec.rows, self.args.large_blocks, height)
         self.epilogue = Epilogue(k, spec)
         self.width = self.epilogue.width
 
@@ -186,7 +187,7 @@ class Product:
                 spilled = k.b.and_(spilled, panel.part.last)
             with when(k, spilled):
                 span = row, panel.column
-                rows = self.blocks.height(number)
+                rows = self.blocks.rows_of(number)
                 self.epilogue.store_spilled(
                     k.scratch, rows, panel.columns, target, args.out_row, operands, *span, self.epilogue.is_long
                 )

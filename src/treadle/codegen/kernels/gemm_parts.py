@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.loops import either, loop, values_of_either
 from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import I64
 from treadle.codegen.kernels.gemm_epilogue import Epilogue
@@ -45,18 +45,19 @@ def add_up(
 ) -> None:
     """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`, and keep them there;
     after the last part pass them to `finish`."""
-    with either(k, part.first) as (begins, goes_on):
-        with begins:
-            epilogue.spill(sums, vectors, waiting)
-        with goes_on:
-            plus = k.b.fadd if epilogue.dtype.is_float else k.b.add
-            whole = []
-            for number, value in enumerate(sums):
-                row, v = divmod(number, vectors)
-                earlier = load(k, waiting, row * epilogue.width + v * epilogue.lanes, epilogue.dtype, epilogue.lanes)
-                whole.append(plus(earlier, value))
-            with either(k, part.last) as (ends, waits):
-                with ends:
-                    finish(whole)
-                with waits:
-                    epilogue.spill(whole, vectors, waiting)
+
+    def with_earlier() -> list[ir.Value]:
+        plus = k.b.fadd if epilogue.dtype.is_float else k.b.add
+        added = []
+        for number, value in enumerate(sums):
+            row, v = divmod(number, vectors)
+            earlier = load(k, waiting, row * epilogue.width + v * epilogue.lanes, epilogue.dtype, epilogue.lanes)
+            added.append(plus(earlier, value))
+        return added
+
+    added = values_of_either(k, part.first, lambda: sums, with_earlier)
+    with either(k, part.last) as (ends, waits):
+        with ends:
+            finish(added)
+        with waits:
+            epilogue.spill(added, vectors, waiting)

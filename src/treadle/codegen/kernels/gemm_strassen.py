@@ -95,7 +95,7 @@ class _Product:
         self.spec = spec
         self.args = k.args(GemmStrassenArgs[ir.Value], spec)
         self.dtype = spec.dtype
-        self.blocks = RowBlocks(k, spec.rows, self.args.large_blocks)
+        self.blocks = RowBlocks(k, spec.rows, self.args.large_blocks, spec.rows[0])
         self.epilogue = Epilogue(k, spec)
         self.lanes, self.width = self.epilogue.lanes, self.epilogue.width
         self.block_size = spec.rows[0] * self.width
@@ -219,7 +219,7 @@ class _Product:
             Operand(k.pointer(3 + number), args.epilogue_rows[number], kind)
             for number, kind in enumerate(self.spec.kinds)
         ]
-        height = self.blocks.height(block)
+        height = self.blocks.rows_of(block)
         start = k.mul(here.tile, args.tile_rows)
         end = k.min(k.add(start, args.tile_rows), args.rows)
         with loop(k, 0, 4, name="quarter") as quarter:

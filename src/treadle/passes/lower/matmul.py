@@ -195,6 +195,7 @@ def _args(product: Operands, tile: Tile, tiling: _Tiling, b_panel: int) -> GemmA
         columns=product.columns,
         depth=product.depth,
         blocks=tile.blocks,
+        height=tile.heights[0],
         large_blocks=tile.large_blocks,
         panels=tiling.panels,
         a_row=product.a.row,

@@ -23,7 +23,8 @@ class GemmSpec(BatchedSpec):
     vnni: str
     """An element of a and b is four bytes, those of a `unsigned` or `signed`; `dtype` is i32. Else empty."""
     rows: tuple[int, ...]
-    """The one or two heights of register blocks, the larger first."""
+    """The heights of register blocks, the largest first: one, or two that differ by one; or more, down to 1, where the
+    number of rows is open and the argument `height` says which two there are."""
     source: str
     """How panels of b are read: `packed`; `rows`, in place unless not full; `copied`, from rows; or as `copy_panel`
     says."""
@@ -42,7 +43,12 @@ class GemmSpec(BatchedSpec):
     prefetch_panels: int
     """How many panels later that panel is multiplied."""
     parts: bool
-    """The depth is taken in parts."""
+    """The depth may be taken in parts."""
+
+    @property
+    def open_rows(self) -> bool:
+        """Whether the kernel serves any number of rows."""
+        return len(self.rows) > 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +64,10 @@ class GemmArgs(BatchArgs[T]):
     """Elements of a row of a."""
     blocks: T
     """Register blocks that cover the rows."""
+    height: T
+    """Rows of a large block; the others have one less."""
     large_blocks: T
-    """The first ones, which have rows[0] rows; the others have rows[-1]."""
+    """The first ones, which are large."""
     panels: T
     """Panels that cover the columns."""
     a_row: T
