@@ -51,21 +51,37 @@ def choose_kernels(
     ctx = LowerContext(graph, target, math, provider, streamed_weights=streamed_weights)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
-        made = [] if ctx.is_done(node) else _calls(node, ctx)
-        for call in made:
-            call.caps = node.origins
-        lowered.calls.extend(made)
+        if node.op == "sizes":
+            continue
+        lowered.calls.extend(_calls(node, ctx))
         for value in node.inputs:
             if value is not None and value.data is not None:
                 release(value.data)
     lost = ctx.in_place - ctx.aliases.keys()
     if lost:
         raise InternalError(f"written in place, but in none: {sorted(value.name for value in lost)}")
+    lowered.calls[:0] = _calls_of_sizes(graph, ctx, lowered)
     _separate_outputs(graph, ctx, lowered)
     return lowered
 
 
+def _calls_of_sizes(graph: Graph, ctx: LowerContext, lowered: Lowered) -> list[Call]:
+    """The calls of the `sizes` nodes whose results are read from memory. Most give shapes alone, to lowerings."""
+    read = {lowered.root(value)[0] for call in lowered.calls for value in call.reads}
+    read.update(lowered.root(value)[0] for value in graph.outputs)
+    nodes = [node for node in graph.nodes if node.op == "sizes" and lowered.root(node.output)[0] in read]
+    return [call for node in nodes for call in _calls(node, ctx)]
+
+
 def _calls(node: Node, ctx: LowerContext) -> list[Call]:
+    """The node's calls, with the caps on its workers; none if an earlier node's call computes it."""
+    calls = [] if ctx.is_done(node) else _lowered(node, ctx)
+    for call in calls:
+        call.caps = node.origins
+    return calls
+
+
+def _lowered(node: Node, ctx: LowerContext) -> list[Call]:
     """The node's calls: none where there is no element to compute, unless it is a Python function, which is called."""
     if node.outputs and all(0 in value.static_shape for value in node.outputs) and OPS[node.op].evaluate is not None:
         return []

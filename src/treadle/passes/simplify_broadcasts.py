@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from treadle.graph.graph import Graph
@@ -10,7 +12,7 @@ from treadle.graph.shape import StaticShape, certain_broadcast, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.base import PassContext
-from treadle.passes.match import Edit, Rules, produced_by, sweep
+from treadle.passes.match import Edit, Rule, produced_by, sweep
 
 _EXAMINED_ELEMENTS = 1 << 22
 """Larger constants are not searched for repetition."""
@@ -26,8 +28,9 @@ class SimplifyBroadcasts:
 
     def run(self, graph: Graph, context: PassContext) -> bool:
         shrinking = _Shrinking()
-        rules: Rules = dict.fromkeys(SCALAR_OPS, (unexpanded, shrinking.rule))
-        return sweep(graph, context, {**rules, "matmul": (unexpanded_batch,)})
+        rules: dict[str, Sequence[Rule]] = dict.fromkeys(SCALAR_OPS, (unexpanded, shrinking.rule))
+        rules |= {"matmul": (unexpanded_batch,), "constant_of_shape": (filled_by_expand,)}
+        return sweep(graph, context, rules)
 
 
 def unexpanded(node: Node, edit: Edit) -> list[Value] | None:
@@ -66,6 +69,13 @@ def unexpanded_batch(node: Node, edit: Edit) -> list[Value] | None:
         if equal_shapes(certain_broadcast(small.static_shape[:-2], other.static_shape[:-2]), batch):
             return edit.again(inputs)
     return None
+
+
+def filled_by_expand(node: Node, edit: Edit) -> Value | None:
+    """constant_of_shape(s) value=[7] -> expand(7, s), which a kernel does and readers that broadcast need not have."""
+    if node.output.shape is None:
+        return None
+    return edit.add("expand", [edit.constant(node.attrs["value"].reshape(())), node.inputs[0]])
 
 
 def _common(values: list[Value | None]) -> StaticShape | None:

@@ -28,6 +28,7 @@ from treadle.passes.lower.one_hot import lower_one_hot
 from treadle.passes.lower.pad import lower_pad
 from treadle.passes.lower.pick_channels import lower_pick_channels
 from treadle.passes.lower.pool import lower_avg_pool, lower_max_pool
+from treadle.passes.lower.range import lower_range
 from treadle.passes.lower.recurrent import lower_gru, lower_lstm, lower_rnn
 from treadle.passes.lower.reduce import lower_reduce
 from treadle.passes.lower.reorder import lower_reorder
@@ -35,6 +36,7 @@ from treadle.passes.lower.reshape import lower_reshape
 from treadle.passes.lower.resize import lower_resize
 from treadle.passes.lower.reverse_sequence import lower_reverse_sequence
 from treadle.passes.lower.scatter import lower_scatter_elements, lower_scatter_nd
+from treadle.passes.lower.sizes import lower_sizes
 from treadle.passes.lower.slice import lower_slice
 from treadle.passes.lower.softmax import lower_softmax
 from treadle.passes.lower.split import lower_split
@@ -51,6 +53,8 @@ LOWERINGS: dict[str, Lowering] = {
     "reorder": lower_reorder,
     "conv": lower_conv,
     "transpose": lower_transpose,
+    "sizes": lower_sizes,
+    "range": lower_range,
     "slice": lower_slice,
     "split": lower_split,
     "concat": lower_concat,

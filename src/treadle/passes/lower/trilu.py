@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
+from treadle.ops.sizes import known_sizes
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
@@ -11,14 +13,14 @@ from treadle.plan.kernels.trilu import TriluArgs, TriluSpec
 
 
 def lower_trilu(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None if the diagonal is not a constant."""
+    """One kernel; None if the diagonal is neither a constant nor a size."""
     x, y = node.operand(0), node.output
     k = node.inputs[1] if len(node.inputs) > 1 else None
-    if not is_movable(x, y) or (k is not None and k.data is None):
+    given = (0,) if k is None else known_sizes(k)
+    if given is None or not is_movable(x, y):
         return None
     *batch, rows, columns = x.static_shape
-    diagonal = 0 if k is None or k.data is None else int(k.data.reshape(()))
-    diagonal = min(max(diagonal, -rows), columns)
+    diagonal = minimum(maximum(given[0], -rows), columns)
     units = elements((*batch, rows)) if columns else 0
     cost = 2.0 * nbytes(y) / BYTES_PER_NS + units
     chunks, per_chunk = partition(units, cost / max(units, 1))

@@ -1,0 +1,45 @@
+"""Lowering of range: an arithmetic sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treadle.dtypes import f32, f64, i16, i32, i64
+from treadle.graph.dim import is_expression
+from treadle.graph.node import Node
+from treadle.ops.sizes import known_value
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, partition
+from treadle.passes.lower.sizes import is_argument, pinned
+from treadle.plan.call import Call
+from treadle.plan.kernels.range import RangeArgs, RangeSpec
+
+_DTYPES = (i16, i32, i64, f32, f64)
+
+
+def lower_range(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None unless start and delta are constants or sizes, and for dtypes that ONNX does not have."""
+    y = node.output
+    dtype = y.known_dtype
+    known = [known_value(node.operand(index)) for index in (0, 2)]
+    if dtype not in _DTYPES or known[0] is None or known[1] is None:
+        return None
+    numbers = [array.reshape(-1)[0] for array in known if array is not None]
+    whole = all(map(is_argument, numbers))
+    start, delta = (_integer(number) if whole else _bits(number, dtype.numpy) for number in numbers)
+    (units,) = y.static_shape
+    ns = 2.0 * dtype.size / BYTES_PER_NS
+    chunks, per_chunk = partition(units, ns, ctx.target.lanes(dtype))
+    args = RangeArgs(units=units, units_per_chunk=per_chunk, start=start, delta=delta)
+    spec = RangeSpec(dtype=dtype, whole=whole)
+    return [ctx.call(node, spec, (y,), (), args=args, chunks=chunks, cost=CALL_NS + units * ns)]
+
+
+def _integer(number: Any) -> int:
+    return number if is_expression(number) else int(number)
+
+
+def _bits(number: Any, dtype: Any) -> int:
+    """The bits of `number`, an element of a tensor of `dtype`, as an f64; an expression is pinned."""
+    return int(np.array(pinned(number), dtype).astype(np.float64).view(np.int64))

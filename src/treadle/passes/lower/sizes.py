@@ -1,0 +1,48 @@
+"""Lowering of sizes: a tensor of numbers that are known at binding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treadle.dtypes import boolean
+from treadle.graph.dim import DimExpr, is_expression
+from treadle.graph.node import Node
+from treadle.graph.shape import strides_of
+from treadle.ops.sizes import evaluate_sizes
+from treadle.passes.lower.base import CALL_NS, LowerContext
+from treadle.passes.lower.copy import copy_call, dense_target
+from treadle.plan.call import Call
+from treadle.plan.kernels.sizes import MOST_ELEMENTS, SizesArgs, SizesSpec
+
+_ELEMENT_NS = 0.5
+
+
+def lower_sizes(node: Node, ctx: LowerContext) -> list[Call]:
+    """One kernel; a copy of a constant, for which expressions are pinned, where elements are many or fractions."""
+    elements, y = node.attrs["elements"], node.output
+    dtype = y.known_dtype
+    if dtype != boolean and len(elements) <= MOST_ELEMENTS and all(map(is_argument, elements)):
+        args = SizesArgs(elements=tuple(element if is_expression(element) else int(element) for element in elements))
+        cost = CALL_NS + len(elements) * _ELEMENT_NS
+        return [ctx.call(node, SizesSpec(dtype=dtype, count=len(elements)), (y,), (), args=args, cost=cost)]
+    numbers = evaluate_sizes({**node.attrs, "elements": tuple(map(pinned, elements))}, ())[0]
+    axes = dense_target(y.static_shape, strides_of(y.static_shape))
+    return [copy_call(node, ctx, y, ctx.constant(numbers, f"{y.name}.numbers"), axes)]
+
+
+def is_argument(element: Any) -> bool:
+    """Whether an integer argument of a kernel can stand for `element`: a whole number, or an integer expression."""
+    if is_expression(element):
+        return type(element) is DimExpr
+    if isinstance(element, float | np.floating) and (not float(element).is_integer() or str(element) == "-0.0"):
+        return False
+    return bool(-(1 << 63) <= element < 1 << 63)
+
+
+def pinned(element: Any) -> Any:
+    """Returns the number that `element` is for the sample sizes, and assumes that it is."""
+    if not is_expression(element):
+        return element
+    return int(element) if type(element) is DimExpr else float(element)
