@@ -63,6 +63,7 @@ class Edit:
         made = add_sizes(self.graph, elements, dtypes.i64, name or f"{self.node.name}.shape")
         if isinstance(made, Value):
             return made
+        made.output.producer = made  # now, so that shapes that depend on the sizes can be inferred
         self.nodes.append(made)
         return made.output
 

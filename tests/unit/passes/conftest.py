@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from treadle import dtypes
-from treadle.graph.graph import Graph
+from treadle.graph.facts import evaluate as evaluate_size
+from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.graph.verify import verify
 from treadle.ops.evaluate import evaluate
+from treadle.ops.sizes import add_sizes
 from treadle.passes.base import Pass, PassContext
 from treadle.passes.infer_shapes import InferShapes
 from treadle.passes.specialize import copy_graph
@@ -40,6 +42,17 @@ class Writer:
 
     def ints(self, *numbers: int) -> Value:
         return self.constant(numbers, np.int64)
+
+    def sizes(self, *dims: int) -> Value:
+        """A vector of sizes: a constant, or the result of a `sizes` node where there are expressions."""
+        elements = np.empty(len(dims), object)
+        elements[:] = dims
+        made = add_sizes(self.graph, elements, dtypes.i64, "sizes")
+        if isinstance(made, Value):
+            return made
+        self.graph.nodes.append(made)
+        link(made)
+        return made.output
 
     def node(self, op: str, *inputs: Value | None, outputs: int = 1, name: str = "", **attrs: Any) -> Node:
         return self.graph.add(op, inputs, attrs, name=name or f"{op}{len(self.graph.nodes)}", outputs=outputs)
@@ -75,6 +88,24 @@ def random_inputs(graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
 def results(graph: Graph, inputs: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     found = evaluate(graph, inputs)
     return [found[value.name] for value in graph.outputs]
+
+
+def bound(graph: Graph, values: Mapping[str, int]) -> Graph:
+    """A copy of `graph` for `values` of the symbols."""
+
+    def numbers(dims: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(evaluate_size(dim, dict(values)) for dim in dims)
+
+    copy = copy_graph(graph, {value.name: numbers(value.static_shape) for value in graph.inputs})
+    for node in copy.nodes:
+        if node.op == "sizes":
+            node.attrs = {**node.attrs, "elements": numbers(node.attrs["elements"])}
+    return copy
+
+
+def computing(graph: Graph) -> list[Node]:
+    """The nodes but those that hold sizes."""
+    return [node for node in graph.nodes if node.op != "sizes"]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.graph.dim import equals
 from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -75,7 +76,7 @@ def plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[Step]:
     groups: list[list[int]] = []
     for axis, size in enumerate(shape):
         kind = int(axis in reduced)
-        if size == 1:
+        if equals(size, 1):
             continue
         if groups and groups[-1][0] == kind:
             groups[-1][1] *= size
