@@ -53,6 +53,10 @@ class Rules(Protocol):
         """Whether `value` is 0: proved or assumed."""
         ...
 
+    def is_known_zero(self, value: int) -> bool:
+        """Whether `value` is proved to be 0, or was assumed to be."""
+        ...
+
     def is_negative(self, value: int) -> bool:
         """Whether `value` is below 0: proved or assumed."""
         ...
@@ -342,8 +346,11 @@ def hint_of(size: float) -> float:
 
 
 def equals(left: int, right: int) -> bool:
-    """Whether two sizes are equal for every value of the symbols. Nothing is assumed."""
-    return left is right if type(left) is DimExpr or type(right) is DimExpr else left == right
+    """Whether two sizes are equal for every value of the symbols, or were assumed to be. Nothing else is assumed."""
+    size = left if isinstance(left, DimExpr) else right
+    if left is right or not isinstance(size, DimExpr):
+        return left == right
+    return size.rules.is_known_zero(size.rules.add(left, right, -1))
 
 
 def at_least(size: int, number: int) -> bool:

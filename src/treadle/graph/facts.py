@@ -61,7 +61,8 @@ class Guard:
 class Facts:
     """The expressions of one model and what was assumed of them. Implements `dim.Rules`.
 
-    Every decision that no proof settles is taken as it is for the sample sizes (`hint`) and recorded in `guards`.
+    Every decision that no proof settles is taken as it is for the sample sizes (`hint`) and recorded in `guards`; one
+    that implies an older guard replaces it.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,8 @@ class Facts:
         self._atoms: dict[tuple[Any, ...], Atom] = {}
         self._reals: dict[tuple[Any, ...], RealExpr] = {}
         self._assumed: dict[tuple[Any, ...], bool] = {}
-        self._learned: dict[Terms[Atom], list[float]] = {}
+        self._learned: dict[Terms[Atom], tuple[float, float]] = {}
+        self._limits: dict[tuple[Terms[Atom], bool], Guard] = {}
 
     def symbol(self, name: str, hint: int, *, least: int = 1, most: int = MOST_ELEMENTS) -> DimExpr:
         """Returns the symbol `name`, new or as it was made: a size from `least` to `most`.
@@ -206,7 +208,7 @@ class Facts:
 
     def _precedes(self, op: str, left: int, right: int) -> bool:
         difference = self.add(right, left, -1) if op == "min" else self.add(left, right, -1)
-        return _least(difference) >= 0
+        return self._least(difference) >= 0
 
     def real(self, op: str, *args: float) -> float:
         """Returns the real expression of `op`: "add", "sub", "mul", "div", "min" or "max"."""
@@ -237,25 +239,36 @@ class Facts:
             return False
         if least == most:
             return True
+        rest = _chosen(base) if wanted == 0 else None
+        if rest is not None:
+            return not self.is_negative(rest)
         return self._assume(("zero", base, wanted), "zero", self.add(self._size(base), wanted, -1))
+
+    def is_known_zero(self, value: int) -> bool:
+        """Whether `value` is proved to be 0, or was assumed to be."""
+        if not isinstance(value, DimExpr):
+            return value == 0
+        base, factor, constant = _normal(value)
+        return constant % factor == 0 and self._bounds(base) == (-(constant // factor),) * 2
 
     def is_negative(self, value: int) -> bool:
         """Whether `value` is below 0: proved, or assumed by a guard."""
         if not isinstance(value, DimExpr):
             return value < 0
-        # factor * base + constant < 0
+        # factor * base + constant < 0: base < limit, or not, if the factor is negative
         base, factor, constant = _normal(value)
+        limit = -(constant // factor) if factor > 0 else constant // -factor + 1
+        return self._is_below(base, limit) == (factor > 0)
+
+    def _is_below(self, base: Terms[Atom], limit: int) -> bool:
         least, most = self._bounds(base)
-        if factor > 0:  # base < limit
-            limit = -(constant // factor)
-            if most < limit or least >= limit:
-                return most < limit
-            return self._assume(("below", base, limit), "negative", self.add(self._size(base), limit, -1))
-        limit = constant // -factor  # base > limit: not base < limit + 1
-        if least > limit or most <= limit:
-            return least > limit
-        below = self._assume(("below", base, limit + 1), "negative", self.add(self._size(base), limit + 1, -1))
-        return not below
+        if most < limit or least >= limit:
+            return most < limit
+        atom = _single_atom(base)
+        if atom is not None and atom.op == "floordiv" and not isinstance(atom.args[1], DimExpr):
+            # floor(x / d) < limit if x < limit * d: learned of x, this settles questions about other quotients of x.
+            return self.is_negative(self.add(atom.args[0], limit * atom.args[1], -1))
+        return self._assume(("below", base, limit), "negative", self.add(self._size(base), limit, -1))
 
     def is_less(self, left: float, right: float, *, or_equal: bool) -> bool:
         """Whether one real expression is less than another: assumed by a guard."""
@@ -275,24 +288,52 @@ class Facts:
         return value.hint
 
     def _bounds(self, base: Terms[Atom]) -> tuple[float, float]:
-        least, most = bounds_of(base)
+        least, most = _refined_bounds(base)
         learned = self._learned.get(base)
-        return (least, most) if learned is None else (max(least, learned[0]), min(most, learned[1]))
+        if learned is not None:
+            least, most = max(least, learned[0]), min(most, learned[1])
+        rest = _chosen(base)
+        return (0, 0) if rest is not None and self._least(rest) >= 0 else (least, most)
+
+    def _least(self, size: int) -> float:
+        if not isinstance(size, DimExpr):
+            return size
+        base, factor, constant = _normal(size)
+        least, most = self._bounds(base)
+        return factor * (least if factor > 0 else most) + constant
 
     def _assume(self, key: tuple[Any, ...], op: str, value: int) -> bool:
         if key not in self._assumed:
+            kind, base, limit = key
             hint = _hint(value)
             self._assumed[key] = holds = hint == 0 if op == "zero" else hint < 0
-            self.guards.append(Guard(op, value, 0, holds))
-            kind, base, limit = key
-            bounds = self._learned.setdefault(base, [-math.inf, math.inf])
-            if kind == "zero" and holds:
-                bounds[:] = limit, limit
-            elif kind == "below" and holds:
-                bounds[1] = min(bounds[1], limit - 1)
-            elif kind == "below":
-                bounds[0] = max(bounds[0], limit)
+            guard = Guard(op, value, 0, holds)
+            weaker = self._limits.get((base, holds)) if kind == "below" else None
+            if kind == "below":
+                self._limits[base, holds] = guard
+            if weaker is None:
+                self.guards.append(guard)
+            else:  # guards behind it may divide by what it keeps from being 0
+                self.guards[next(i for i, each in enumerate(self.guards) if each is weaker)] = guard
+            self._learn(kind, base, limit, holds=holds)
         return self._assumed[key]
+
+    def _learn(self, kind: str, base: Terms[Atom], limit: int, *, holds: bool) -> None:
+        """Note that `base` is ("zero") or is below ("below") `limit`, or that it is not."""
+        least, most = self._bounds(base)
+        if kind == "zero" and holds:
+            least = most = limit
+        elif kind == "zero":
+            least, most = least + (least == limit), most - (most == limit)
+        elif holds:
+            most = limit - 1
+        else:
+            least = limit
+        self._learned[base] = least, most
+        atom = _single_atom(base)
+        if atom is not None:  # expressions that are made from now on have the bounds
+            size = self._single(atom)
+            atom.least, atom.most = size.least, size.most = least, most
 
     def _atom(self, op: str, args: tuple[Any, ...], hint: int, least: float, most: float) -> Atom:
         key = (op, *args)
@@ -314,7 +355,7 @@ class Facts:
             if len(terms) > MOST_TERMS:
                 raise LimitError(f"a size is a sum of {len(terms)} terms; at most {MOST_TERMS} are allowed")
             hint = sum(number * math.prod(atom.hint for atom in product) for product, number in terms)
-            self._expressions[terms] = DimExpr(self, terms, hint, bounds_of(terms))
+            self._expressions[terms] = DimExpr(self, terms, hint, _refined_bounds(terms))
         return self._expressions[terms]
 
 
@@ -365,11 +406,57 @@ def _most(size: int) -> float:
 
 
 def _only_atom(size: int) -> Atom | None:
-    if isinstance(size, DimExpr) and len(size.terms) == 1:
-        product, number = size.terms[0]
-        if number == 1 and len(product) == 1:
-            return product[0]
+    return _single_atom(size.terms) if isinstance(size, DimExpr) else None
+
+
+def _single_atom(terms: Terms[Atom]) -> Atom | None:
+    if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
+        return terms[0][0][0]
     return None
+
+
+def _chosen(base: Terms[Atom]) -> int | None:
+    """y - x if the sum is x - min(x, y), x - y if it is x - max(x, y), or the opposite sum; else None."""
+    for product, number in base:
+        atom = product[0] if len(product) == 1 and abs(number) == 1 else None
+        if atom is None or atom.op not in ("min", "max") or len(atom.args) != 2:
+            continue
+        rest = polynomials.added((), polynomials.added(base, ((product, number),), -1), -number)
+        for size, other in (atom.args, atom.args[::-1]):
+            if _terms(size) == rest:
+                found: int = other - size if atom.op == "min" else size - other
+                return found
+    return None
+
+
+def _refined_bounds(terms: Terms[Atom]) -> tuple[float, float]:
+    """Bounds of the sum: also those that follow from what minima, maxima and quotients in it are made of."""
+    least, most = bounds_of(terms)
+    for product, number in terms:
+        if len(product) != 1 or len(terms) == 1 or product[0].op not in ("min", "max", "floordiv"):
+            continue
+        atom = product[0]
+        rest = polynomials.added(terms, ((product, number),), -1)
+        if atom.op != "floordiv":
+            found = [bounds_of(polynomials.added(rest, _terms(arg), number)) for arg in atom.args]
+            if (atom.op == "min") == (number < 0):
+                least = max(least, *(low for low, _ in found))
+            else:
+                most = min(most, *(high for _, high in found))
+        elif not isinstance(atom.args[1], DimExpr):  # x - d + 1 <= d * floor(x / d) <= x
+            by = atom.args[1]
+            largest = polynomials.added(polynomials.added((), rest, by), _terms(atom.args[0]), number)
+            smallest = polynomials.added(largest, (((), by - 1),), -number)
+            low, high = (smallest, largest) if number > 0 else (largest, smallest)
+            least = max(least, _divided_bound(bounds_of(low)[0], by, up=True))
+            most = min(most, _divided_bound(bounds_of(high)[1], by, up=False))
+    return least, most
+
+
+def _divided_bound(bound: float, by: int, *, up: bool) -> float:
+    if math.isinf(bound):
+        return bound
+    return -(-bound // by) if up else bound // by
 
 
 def _nested(terms: Terms[Atom]) -> tuple[int, int, int] | None:

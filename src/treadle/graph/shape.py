@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from treadle.errors import LimitError, ShapeError
-from treadle.graph.dim import at_least, equals, hint_of, is_expression, maximum
+from treadle.graph.dim import at_least, atoms_of, equals, hint_of, is_expression, maximum
 
 Dim = int | str
 Shape = tuple[Dim, ...]
@@ -78,7 +78,8 @@ def common_dim(left: int, right: int) -> int | None:
         return right
     # The answer that is true for the sample sizes is asked for alone, so that it becomes the only guard.
     if hint_of(left) == hint_of(right):
-        return left if left == right else None
+        simpler = min((left, right), key=lambda size: sum(1 for _ in atoms_of(size)))
+        return simpler if left == right else None
     if hint_of(right) == 1:
         return left if right == 1 else None
     return right if hint_of(left) == 1 and left == 1 else None

@@ -127,6 +127,62 @@ def test_what_is_assumed_becomes_one_guard() -> None:
     assert is_assumed(facts.guards[1], {"batch": 4, "length": 5})
 
 
+def test_guards_prove_what_follows_from_them() -> None:
+    """A guard about a quotient is one about what is divided; later expressions know the bounds."""
+    facts, batch, length = sizes()
+    assert length // 4 >= 8
+    assert (length + 7) // 8 >= 4
+    assert batch * (length // 2) > 15
+    assert length // 8 * batch != 0
+    assert minimum(length, 30) == 30
+    assert [str(guard) for guard in facts.guards] == ["length - 32 >= 0"]
+
+
+def test_a_stronger_guard_replaces_a_weaker_one() -> None:
+    """Of the bounds of one sum the last ones remain."""
+    facts, batch, length = sizes()
+    assert length + batch > 10
+    assert length < 100
+    assert length + batch > 20
+    assert length < 50
+    assert length != 49
+    assert length < 49
+    assert [str(guard) for guard in facts.guards] == ["batch + length - 21 >= 0", "length - 50 < 0", "length - 49 != 0"]
+
+
+def test_minima_maxima_and_quotients_are_bounded_by_what_they_are_made_of() -> None:
+    """Differences from a part, or from the whole, need no guard."""
+    facts, batch, length = sizes()
+    assert length >= minimum(length, 5)
+    assert maximum(length, batch) >= length
+    assert length - (length + 1) // 2 >= 0
+    assert length // 2 * 2 <= length
+    assert length // 2 * 2 >= length - 1
+    assert maximum(0, length - minimum(length, batch)) is length - minimum(length, batch)
+    assert facts.guards == []
+
+
+def test_equality_with_an_extreme_is_an_order() -> None:
+    """A size that is the least of two is at most the other one."""
+    facts, batch, length = sizes()
+    least = minimum(length, 512)
+    assert least == length
+    assert equals(least, length)
+    assert maximum(batch, 16) == batch
+    assert [str(guard) for guard in facts.guards] == ["length - 513 < 0", "batch - 16 >= 0"]
+
+
+def test_assumed_sizes_are_equal() -> None:
+    """Equality that is a guard already counts as certain."""
+    facts, batch, length = sizes()
+    past = facts.symbol("past", 16)
+    assert not equals(length, past + batch)
+    assert length == past + batch
+    assert equals(past + batch, length)
+    assert equals(length * 2 - past, past + batch * 2)
+    assert len(facts.guards) == 1
+
+
 def test_a_number_pins_the_size() -> None:
     """What needs a number gets the sample, under a guard."""
     facts, _, length = sizes()
