@@ -20,12 +20,11 @@ from treadle.passes.lower.conv.direct.lower import lower_direct
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.tile_product import TileGroup
 from treadle.plan.call import Call
-from treadle.plan.kernels.conv.rows import Pair
 from treadle.plan.target import Target
 
 
-def layer_shape(name: str, kernel: Pair) -> ConvShape:
-    """Parses CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, a layer with `kernel`.
+def layer_shape(name: str) -> ConvShape:
+    """Parses CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, a layer with a kernel of 3x3.
 
     A suffix such as k1x7 gives another kernel, s2 at the end gives strides of 2. Padding keeps the input's size where
     strides are 1.
@@ -34,7 +33,7 @@ def layer_shape(name: str, kernel: Pair) -> ConvShape:
     stride = int(given or 1)
     numbers, _, other = name.partition("k")
     channels, size, outputs, images = (*(int(number) for number in numbers.split("x")), 1)[:4]
-    down, across = (int(taps) for taps in other.split("x")) if other else kernel
+    down, across = (int(taps) for taps in other.split("x")) if other else (3, 3)
     return ConvShape(
         images=images,
         channels=channels,
@@ -78,23 +77,14 @@ class Steps:
             kernel = KERNEL(self._library.addresses[call.spec])
             addresses = ctypes.addressof(pointers), ctypes.addressof(args), scratch.ctypes.data
             self._steps.append((kernel, addresses, call.chunks))
-        self._best: dict[tuple[int, int], int] = {}
 
     def run(self) -> float:
         """Runs all calls once and returns the time in us."""
-        start = begin = time.perf_counter_ns()
-        for number, (kernel, (pointers, args, scratch), chunks) in enumerate(self._steps):
+        start = time.perf_counter_ns()
+        for kernel, (pointers, args, scratch), chunks in self._steps:
             for chunk in range(chunks):
                 kernel(pointers, args, chunk, scratch)
-                end = time.perf_counter_ns()
-                self._best[number, chunk] = min(end - begin, self._best.get((number, chunk), end - begin))
-                begin = end
-        return (begin - start) / 1e3
-
-    def best_chunks(self) -> float:
-        """Returns the sum over chunks of the shortest time of each, in us; other processes seldom disturb so short a
-        time."""
-        return sum(self._best.values()) / 1e3
+        return (time.perf_counter_ns() - start) / 1e3
 
 
 class Layer:

@@ -42,7 +42,7 @@ _CACHE_BYTES = 64 << 20
 
 def measure(name: str, target: Target, rounds: int, count: int) -> None:
     """Prints one line for direct convolution of the layer `name`, and one for each tiling."""
-    shape = layer_shape(name, (3, 3))
+    shape = layer_shape(name)
     layer = Layer(shape, target)
     layer.ctx.streamed_weights = True
     if count:

@@ -53,8 +53,6 @@ class Optimisation:
 
 OPTIMISATIONS = (
     Optimisation("winograd", "winograd", ("resnet50", "googlenet", "squeezenet1_1", "unet_128")),
-    Optimisation("strassen_conv", "conv.*strassen", ("resnet50", "densenet121", "mobilenet_v2")),
-    Optimisation("strassen_product", "gemm.*strassen", ("bert_base_s128", "gpt2_s64")),
     Optimisation("depthwise", "depthwise", ("mobilenet_v2", "shufflenet_v2")),
     Optimisation("conv_pool", "conv.*pool", ("squeezenet1_1", "googlenet")),
     Optimisation("vnni", "vnni|widen_bytes", ("resnet50.qdq-s8", "minilm_s64.qdq-u8")),

@@ -5,8 +5,6 @@ A name is either that of a pass, which the pass manager then skips, or one that 
 
 OPTIMISATIONS: dict[str, str] = {
     "winograd": "Winograd's algorithm for convolutions",
-    "strassen_conv": "Strassen's algorithm for pointwise convolutions",
-    "strassen_product": "Strassen's algorithm for matrix products",
     "depthwise": "kernels for convolutions whose groups are narrower than a vector",
     "conv_pool": "a convolution and the max pooling of its result in one kernel",
     "concat_in_place": "results of several images written into the concatenation that reads them",

@@ -19,7 +19,6 @@ from treadle.plan.target import LINE, Target
 
 READERS = {
     "conv": ("l2", 2.0),
-    "conv_strassen": ("l2", 2.0),
     "conv_winograd": ("l2", 2.0),
     "gemm": ("l3", 0.2),
     "gemv": ("l3", 0.2),

@@ -16,8 +16,6 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.ops.op import Info
 from treadle.ops.table import OPS
-from treadle.passes.lower.conv.strassen import lower as strassen
-from treadle.passes.lower.conv.strassen.tiling import tilings
 from treadle.passes.lower.conv.winograd import lower as winograd
 from treadle.plan.target import Target
 
@@ -109,15 +107,13 @@ def families(target: Target, make: Callable[[Branches], None]) -> set[str]:
 
 @pytest.mark.parametrize("images", [1, 2, 3])
 @pytest.mark.parametrize("last", [16, 19])
-@pytest.mark.parametrize("family", ["conv", "conv_winograd", "conv_strassen"])
+@pytest.mark.parametrize("family", ["conv", "conv_winograd"])
 def test_every_kernel_writes_in_place(
     target: Target, images: int, last: int, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kernels write in place for pixels in one row, in rows or in tiles; the last operand may have spare lanes."""
     if family != "conv_winograd":
         monkeypatch.setattr(winograd, "choose_tiling", lambda *_, **__: None)
-    first = (lambda shape, target: next(iter(tilings(shape, target)), None)) if family == "conv_strassen" else None
-    monkeypatch.setattr(strassen, "choose_tiling", first or (lambda *_: None))
     assert family in families(target, four)
     assert copies(target, lambda branches: four(branches, last), images) == 0
 

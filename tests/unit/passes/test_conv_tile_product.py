@@ -1,4 +1,4 @@
-"""Groups of tiles in Winograd's and Strassen's algorithm: coverage, cache size, chunks."""
+"""Groups of tiles in Winograd's algorithm: coverage, cache size, chunks."""
 
 from __future__ import annotations
 

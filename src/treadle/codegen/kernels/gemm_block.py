@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -43,8 +42,6 @@ class Factors:
     b: ir.Value
     b_depth: Index
     prefetch: Prefetch = Prefetch(0, 0)
-    row: Callable[[ir.Value], list[ir.Value]] | None = None
-    """Makes the vectors of a row of the right factor, given its address in b; None: they are loaded."""
 
 
 class RegisterBlock:
@@ -100,10 +97,7 @@ class RegisterBlock:
         row_bytes = k.mul(factors.a_row, dtype.size)
         for step in range(steps):
             b_row = k.at(b, k.mul(factors.b_depth, step), dtype)
-            if factors.row is None:
-                right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
-            else:
-                right = factors.row(b_row)
+            right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
             packed = [vnni_right(k, value) for value in right] if self.vnni else []
             along = k.mul(factors.a_depth, step)
             for row in range(self.rows):

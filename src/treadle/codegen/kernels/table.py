@@ -81,7 +81,6 @@ EFFORTS: dict[str, Effort] = {
     "conv_winograd": "tidy",
     "winograd_input": "tidy",
     "gemm": "tidy",
-    "gemm_strassen": "tidy",
     "pool_blocked": "tidy",
 }
 """What LLVM's optimiser does for families whose code is as fast without all of it, which takes longer than the code

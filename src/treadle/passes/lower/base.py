@@ -74,8 +74,6 @@ class LowerContext:
         self.math = math
         self.streamed_weights = has_streamed_weights(graph, target) if streamed_weights is None else streamed_weights
         self.aliases: dict[Value, tuple[Value, int]] = {}
-        self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
-        """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""
         self.in_place: set[Value] = set()
         """Values that are written straight into what a concatenation makes of them, image by image."""
         self._packed: dict[tuple[Value, str], Value] = {}

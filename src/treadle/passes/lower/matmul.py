@@ -11,7 +11,6 @@ from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor
-from treadle.passes.lower.gemm_strassen import lower_strassen_product
 from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, prefetched_panel
 from treadle.passes.lower.registers import sum_registers
 from treadle.passes.lower.vnni import signedness
@@ -25,7 +24,7 @@ _DTYPES = (f32, f64, i32, i64, u32, u64)
 
 
 def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """Calls of `gemm` or `gemm_strassen`, or of `gemv` for a vector times a matrix whose rows it runs along; None for
+    """Calls of `gemm`, or of `gemv` for a vector times a matrix whose rows it runs along; None for
     other dtypes and for results of which neither rows nor columns are contiguous."""
     dtype = node.operand(0).known_dtype
     if dtype == bf16:
@@ -96,9 +95,6 @@ def _oriented(product: Operands) -> Operands | None:
 
 
 def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, each: int = 1) -> list[Call]:
-    fewer = lower_strassen_product(node, ctx, product, dtype) if each == 1 else None
-    if fewer is not None:
-        return fewer
     lanes, depth = ctx.target.lanes(dtype), product.depth
     registers = sum_registers(ctx.target, vnni=True) if each == 4 else ctx.target.registers
     tile = choose_tile(product.rows, product.columns, depth, lanes, registers)

@@ -1,6 +1,6 @@
-"""The products of Winograd's and Strassen's algorithm: one of small matrices for each point.
+"""The products of Winograd's algorithm: one of small matrices for each point.
 
-A point is one at which Winograd's algorithm evaluates a tile and the kernel, or one of the products of Strassen's.
+A point is one at which the algorithm evaluates a tile and the kernel.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Product:
         channels: Index,
         points: int,
         *,
-        factors: tuple[int, Callable[[Index], Index]] | None = None,
+        factors: tuple[int, Callable[[Index], Index]] | None,
     ) -> None:
         self.k = k
         self.sizes = sizes

@@ -18,9 +18,7 @@ from treadle.passes.lower.conv.epilogue import bias_of, has_readable_epilogue
 from treadle.passes.lower.conv.plain.lower import lower_plain
 from treadle.passes.lower.conv.rows import choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.strassen.lower import lower_strassen
-from treadle.passes.lower.conv.winograd.cost import choose_tiling
-from treadle.passes.lower.conv.winograd.lower import lower_winograd
+from treadle.passes.lower.conv.winograd.lower import lower_winograd, permitted_tiling
 from treadle.passes.lower.registers import sum_registers
 from treadle.plan.call import Call
 from treadle.plan.target import Target
@@ -51,7 +49,7 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
     if not of_bytes and not node.attrs.get("exact"):
-        fast = lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx)
+        fast = lower_winograd(node, shape, ctx)
         if fast is not None:
             return fast
     direct = lower_direct(node, shape, ctx)
@@ -114,10 +112,9 @@ def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -
     `streamed`: no cache holds the model's weights from one run to the next.
     """
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
-    usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
-    if math != "fast" or not is_enabled("winograd") or not usual or shape is None:
+    if shape is None:
         return False
-    return choose_tiling(shape.sample, target, streamed=streamed, bf16_dot=True) is not None
+    return permitted_tiling(shape.sample, target, math, streamed=streamed, bf16_dot=True) is not None
 
 
 def takes_bytes(node: Node, target: Target) -> bool:

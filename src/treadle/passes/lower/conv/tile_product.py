@@ -1,4 +1,4 @@
-"""How the products of tiles in Winograd's and Strassen's algorithm are divided: groups, register blocks, chunks.
+"""How the products of tiles in Winograd's algorithm are divided: groups, register blocks, chunks.
 
 Costs are in vector multiply-adds.
 """
@@ -16,7 +16,7 @@ _MAX_HEIGHT = 16
 _MAX_VECTORS = 4
 _GROUP_BLOCKS = (1, 2, 3, 4, 6, 8)
 _GROUP_SHARE = 0.45
-"""The part of L2 that the input of a group of tiles, transformed or summed, may fill."""
+"""The part of L2 that the input of a group of tiles, transformed, may fill."""
 
 _LEAST_SUMS = 8
 """Register blocks of fewer sums wait for the latency of multiply-adds."""

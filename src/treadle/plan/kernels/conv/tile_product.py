@@ -1,4 +1,4 @@
-"""What the kernels of Winograd's and Strassen's algorithm share: products of groups of tiles with packed weights."""
+"""Products of groups of tiles with packed weights, as the kernels of Winograd's algorithm compute them."""
 
 from __future__ import annotations
 

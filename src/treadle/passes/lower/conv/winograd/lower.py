@@ -15,7 +15,7 @@ from treadle.passes.lower.conv.epilogue import EpilogueOperands, epilogue_operan
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.tile_product import odd
 from treadle.passes.lower.conv.winograd.cost import choose_tiling, groups_per_chunk, input_cost, product_cost
-from treadle.passes.lower.conv.winograd.tiling import ALGORITHMS, Tiling
+from treadle.passes.lower.conv.winograd.tiling import Tiling
 from treadle.passes.lower.conv.winograd.weights import group_taps, kernel_matrices, transform_weights
 from treadle.plan.call import Call
 from treadle.plan.kernels.conv.winograd import (
@@ -26,31 +26,34 @@ from treadle.plan.kernels.conv.winograd import (
     WinogradSection,
     WinogradTileArgs,
 )
+from treadle.plan.target import Target
 
 
 def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Returns calls for a convolution between blocked fp32 or bf16 values; None where another kernel is faster.
-
-    Winograd's algorithm rounds differently from a sum of products, so it is used with math="fast" only.
-    """
-    if ctx.math != "fast" or not is_enabled("winograd") or not is_winograd(node, shape):
+    """Returns calls for a convolution between blocked fp32 or bf16 values; None where another kernel is faster."""
+    if not _reads_operands(node):
         return None
     of_bf16 = node.operand(0).dtype == bf16
-    tiling = choose_tiling(shape, ctx.target, streamed=ctx.streamed_weights, bf16_dot=of_bf16)
+    tiling = permitted_tiling(shape, ctx.target, ctx.math, streamed=ctx.streamed_weights, bf16_dot=of_bf16)
     return None if tiling is None else winograd_calls(node, shape, tiling, ctx)
 
 
-def is_winograd(node: Node, shape: ConvShape) -> bool:
-    """Whether the kernels can compute the convolution of `node`."""
+def permitted_tiling(shape: ConvShape, target: Target, math: str, *, streamed: bool, bf16_dot: bool) -> Tiling | None:
+    """Returns the tiling of a convolution; None where Winograd's algorithm is not permitted, or another one is faster.
+
+    It rounds differently from a sum of products, so it is used with math="fast" only. `streamed` and `bf16_dot` are as
+    in `choose_tiling`.
+    """
+    if math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
+        return None
+    return choose_tiling(shape, target, streamed=streamed, bf16_dot=bf16_dot)
+
+
+def _reads_operands(node: Node) -> bool:
+    """Whether the kernels can read the operands of `node`, and write its result."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     return (
-        weights.dtype == f32
-        and isinstance(out.layout, Blocked)
-        and x.layout == out.layout
-        and weights.data is not None
-        and (shape.kernel, shape.strides) in ALGORITHMS
-        and shape.dilations == (1, 1)
-        and shape.groups == 1
+        weights.dtype == f32 and isinstance(out.layout, Blocked) and x.layout == out.layout and weights.data is not None
     )
 
 

@@ -1,1 +1,0 @@
-"""Pointwise convolution by Strassen's algorithm."""
