@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benches.models import sequence, synthetic, text, vision, vision_kinds
+from benches.models import channels_last, sequence, synthetic, text, vision, vision_kinds
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "models"
 
@@ -32,6 +32,9 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "shufflenet_v2": vision_kinds.shufflenet_v2,
     "resnext50": vision_kinds.resnext50,
     "unet_128": vision_kinds.unet_128,
+    "mobilenet_v2_nhwc": channels_last.mobilenet_v2_nhwc,
+    "bert_base_s1024": text.bert_base_s1024,
+    "whisper_tiny": sequence.whisper_tiny,
     "gpt2_s64": sequence.gpt2_s64,
     "lstm_speech": sequence.lstm_speech,
     "gru_text": sequence.gru_text,

@@ -1,4 +1,4 @@
-"""Models of sequences and tables: a decoder, recurrent layers, embedding bags."""
+"""Models of sequences and tables: an encoder of speech, a decoder, recurrent layers, embedding bags."""
 
 from __future__ import annotations
 
@@ -32,6 +32,30 @@ def gpt2_s64(path: Path) -> None:
         wide = net.gelu_tanh(net.linear(net.layer_norm(x, width), width, 4 * width))
         x = net.op("Add", x, net.linear(wide, 4 * width, width))
     net.save(net.layer_norm(x, width), [1, tokens, width], path)
+
+
+def whisper_tiny(path: Path) -> None:
+    """The encoder of Whisper tiny (Radford et al. 2022): 30 seconds of speech, which are 1500 positions."""
+    net = Network("whisper_tiny")
+    positions, width, heads = 1500, 384, 6
+    size = width // heads
+    x = net.input("x", TensorProto.FLOAT, [1, 80, 2 * positions])
+    for into, stride in ((80, 1), (width, 2)):
+        w, b = net.weight((width, into, 3), 3 * into), net.weight((width,), 64)
+        x = net.gelu(net.op("Conv", x, w, b, kernel_shape=[3], strides=[stride], pads=[1, 1]))
+    x = net.op("Add", net.op("Transpose", x, perm=[0, 2, 1]), net.weight((positions, width), width))
+    split, joined = net.ints(1, positions, heads, size), net.ints(1, positions, width)
+    scale = net.constant("scale", np.array(size**-0.5, np.float32))
+    for _ in range(4):
+        normed = net.layer_norm(x, width)
+        q, k, v = (net.op("Reshape", net.linear(normed, width, width), split) for _ in range(3))
+        q, v = (net.op("Transpose", t, perm=[0, 2, 1, 3]) for t in (net.op("Mul", q, scale), v))
+        weights = net.op("Softmax", net.op("MatMul", q, net.op("Transpose", k, perm=[0, 2, 3, 1])), axis=-1)
+        mixed = net.op("Transpose", net.op("MatMul", weights, v), perm=[0, 2, 1, 3])
+        x = net.op("Add", x, net.linear(net.op("Reshape", mixed, joined), width, width))
+        wide = net.gelu(net.linear(net.layer_norm(x, width), width, 4 * width))
+        x = net.op("Add", x, net.linear(wide, 4 * width, width))
+    net.save(net.layer_norm(x, width), [1, positions, width], path)
 
 
 def lstm_speech(path: Path) -> None:

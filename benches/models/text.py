@@ -41,3 +41,8 @@ def bert_base_s128(path: Path) -> None:
 def minilm_s64(path: Path) -> None:
     """MiniLM-L6, 64 tokens."""
     encoder("minilm_s64", path, tokens=64, width=384, layers=6, heads=12, vocabulary=30522)
+
+
+def bert_base_s1024(path: Path) -> None:
+    """Two layers of BERT base over a long text: 1024 tokens."""
+    encoder("bert_base_s1024", path, tokens=1024, width=768, layers=2, heads=12, vocabulary=30522)

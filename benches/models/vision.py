@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,28 +29,40 @@ def resnet50(path: Path) -> None:
     net.save(net.classifier(x, 2048, 1000), [1, 1000], path)
 
 
-def mobilenet_v2(path: Path) -> None:
-    """MobileNetV2 (Sandler et al. 2018), batch norms folded."""
-    net = Network("mobilenet_v2")
+Conv = Callable[[str, tuple[int, int], int, int, int], str]
+"""Adds a convolution to (input, (channels in, out), kernel size, stride, groups); returns its output."""
+
+
+def inverted_residuals(net: Network, x: str, conv: Conv) -> str:
+    """MobileNetV2 (Sandler et al. 2018) up to the average over its pixels; `conv` knows where the channels are."""
     low, high = net.constant("low", np.array(0.0, np.float32)), net.constant("high", np.array(6.0, np.float32))
 
     def relu6(x: str) -> str:
         return net.op("Clip", x, low, high)
 
-    x = net.input("x", TensorProto.FLOAT, [1, 3, 224, 224])
-    x = relu6(net.conv(x, (3, 32), 3, 2, 1))
+    x = relu6(conv(x, (3, 32), 3, 2, 1))
     into = 32
     plan = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
     for expand, out, blocks, first_stride in plan:
         for block in range(blocks):
             stride = 1 if block else first_stride
             wide = into * expand
-            y = relu6(net.conv(x, (into, wide), 1)) if expand > 1 else x
-            y = relu6(net.conv(y, (wide, wide), 3, stride, 1, groups=wide))
-            y = net.conv(y, (wide, out), 1)
+            y = relu6(conv(x, (into, wide), 1, 1, 1)) if expand > 1 else x
+            y = relu6(conv(y, (wide, wide), 3, stride, wide))
+            y = conv(y, (wide, out), 1, 1, 1)
             x = net.op("Add", x, y) if stride == 1 and into == out else y
             into = out
-    x = relu6(net.conv(x, (320, 1280), 1))
+    return relu6(conv(x, (320, 1280), 1, 1, 1))
+
+
+def mobilenet_v2(path: Path) -> None:
+    """MobileNetV2 (Sandler et al. 2018), batch norms folded."""
+    net = Network("mobilenet_v2")
+
+    def conv(x: str, channels: tuple[int, int], kernel: int, stride: int, groups: int) -> str:
+        return net.conv(x, channels, kernel, stride, kernel // 2, groups)
+
+    x = inverted_residuals(net, net.input("x", TensorProto.FLOAT, [1, 3, 224, 224]), conv)
     net.save(net.classifier(x, 1280, 1000), [1, 1000], path)
 
 

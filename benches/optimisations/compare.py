@@ -29,7 +29,7 @@ from treadle.codegen.target import available_isas
 
 LEAST_RATIO = 1.02
 BASE = "usual"
-"""The variant in which nothing is disabled or enabled."""
+"""The variant in which nothing is disabled."""
 
 Ratios = dict[tuple[str, str, str], float]
 """The latency without an optimisation over that with it, by its name, the model and the instruction set."""
@@ -60,13 +60,12 @@ def measure(
             )
 
         engines = [engine(BASE, {})]
-        engines += [engine(one.name, one.environment(on=bool(one.enable))) for one in tried]
+        engines += [engine(one.name, one.without()) for one in tried]
         with running(engines) as processes:
             timings = time_by_turns(processes, arguments.rounds, arguments.seconds)
     for one in tried:
         if one.name in timings:
-            with_it, without = (one.name, BASE) if one.enable else (BASE, one.name)
-            yield one.name, timings[with_it].median_ns / 1e3, ratio(timings, without, with_it)
+            yield one.name, timings[BASE].median_ns / 1e3, ratio(timings, one.name, BASE)
 
 
 def verdict(one: Optimisation, ratios: Ratios, isas: Sequence[str]) -> tuple[str, str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from benches.harness.process import ROOT
 
@@ -22,17 +21,14 @@ BOTH = ("avx512", "avx2")
 class Optimisation:
     """A row of the table.
 
-    `files` is a pattern of paths relative to the package; `also` names files outside of FOLDERS. Without it means
-    TREADLE_DISABLE=`disable`; an optimisation that the user must ask for has `enable` instead, variables that ask for
-    it.
+    `files` is a pattern of paths relative to the package. Without it means TREADLE_DISABLE=`disable`. A choice that
+    only a user makes, such as a provider of matrix products, is no optimisation and has no row.
     """
 
     name: str
     files: str
     models: tuple[str, ...]
     disable: tuple[str, ...] = ()
-    enable: Mapping[str, str] = field(default_factory=dict)
-    also: tuple[str, ...] = ()
     precision: str = "f32"
     isas: tuple[str, ...] = BOTH
 
@@ -41,14 +37,11 @@ class Optimisation:
         """Lines of code in all its files."""
         paths = [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
         own = [path for path in paths if re.search(self.files, path.relative_to(PACKAGE).as_posix())]
-        every = [*own, *(PACKAGE / name for name in self.also)]
-        return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in every)
+        return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in own)
 
-    def environment(self, *, on: bool) -> dict[str, str]:
-        """The variables of a process with or without the optimisation."""
-        if self.enable:
-            return dict(self.enable) if on else {}
-        return {} if on else {"TREADLE_DISABLE": ",".join(self.disable or (self.name,))}
+    def without(self) -> dict[str, str]:
+        """The variables of a process without the optimisation."""
+        return {"TREADLE_DISABLE": ",".join(self.disable or (self.name,))}
 
 
 OPTIMISATIONS = (
@@ -70,22 +63,15 @@ OPTIMISATIONS = (
         isas=("avx512",),  # AVX2 has no bf16 dot product
     ),
     Optimisation("fuse_epilogue", "epilogue", ("resnet50", "bert_base_s128", "mobilenet_v2")),
-    Optimisation("fuse_attention", "attention", ("bert_base_s128", "minilm_s64", "gpt2_s64")),
+    Optimisation("fuse_attention", "attention", ("whisper_tiny", "bert_base_s1024", "bert_base_s128", "gpt2_s64")),
     Optimisation("fuse_bags", "fuse_bags|gather_reduce", ("embedding_bags",)),
     Optimisation("group_elementwise", "group_elementwise|build_expr", ("gpt2_s64", "efficientnet_b0")),
     Optimisation("pick_channels", "pick_channels", ("shufflenet_v2",)),
     Optimisation(
         "transposes",
         "(sink|absorb|simplify)_transposes",
-        ("bert_base_s128", "minilm_s64"),
+        ("mobilenet_v2_nhwc", "bert_base_s128"),
         disable=("sink_transposes", "absorb_transposes"),
-    ),
-    Optimisation(
-        "library_gemm",
-        "library_gemm",
-        ("bert_base_s128", "matmul_2048"),
-        enable={"TREADLE_MATMUL_PROVIDER": "openblas"},
-        also=("provider.py", "runtime/providers.py", "runtime/libraries.py"),
     ),
 )
 
