@@ -1,10 +1,12 @@
 """The attention kernel in every chunk order, and how its blocks are chosen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.kernel_runner import run_graph
+from tests.kernel_runner import lower_graph, run_graph
 from tests.ops.attention import CASES
-from tests.ops.case import graph_of
+from tests.ops.case import Case, floats, graph_of
 
 from treadle.passes.lower.attention_tiles import choose_tiles
 from treadle.plan.target import Target
@@ -21,6 +23,30 @@ def test_chunks_may_run_in_any_order(case, target: Target) -> None:
     for value in graph.outputs:
         assert forward[value.name].tobytes() == backward[value.name].tobytes()
         assert forward[value.name].dtype == np.dtype(value.known_dtype.numpy)
+
+
+def test_long_keys_and_values_are_read_from_packed_rows(target: Target) -> None:
+    """
+    Where the rows of a head span more than L2, they are copied one after another first. The bits stay the same.
+    """
+    perms = {f"{name}_perm": (0, 2, 1, 3) for name in ("q", "k", "v", "out")}
+    operands = (floats("q", 2, 1001, 2, 8), floats("k", 1, 801, 2, 8), floats("v", 2, 801, 2, 8))
+    case = Case("attention/long", "attention", perms, operands)
+    small, large = (replace(target, l2=size) for size in (1 << 14, 1 << 30))
+    families = [
+        [call.spec.family if call.spec else None for call in lower_graph(graph_of(case)[0], each)[0]]
+        for each in (small, large)
+    ]
+    graph, inputs = graph_of(case)
+    name = graph.outputs[0].name
+    packed, direct = (run_graph(graph_of(case)[0], inputs, target=each)[name] for each in (small, large))
+
+    assert families == [["copy_rows", "copy_rows", "attention"], ["attention"]]
+    assert packed.tobytes() == direct.tobytes()
+    q, k, v = (operand.swapaxes(1, 2).astype(np.float64) for operand in operands)
+    weights = np.exp(q @ k.swapaxes(2, 3))
+    wanted = (weights / weights.sum(axis=3, keepdims=True)) @ v
+    np.testing.assert_allclose(packed, wanted.swapaxes(1, 2), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("queries", [1, 15, 16, 17, 100, 512])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from treadle.dtypes import DType, f32, f64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands
+from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands, packed_rows
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.plan.call import Call
@@ -35,6 +36,10 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     if 0 in (products.keys, products.depth):
         return None
     epilogue, calls = epilogue_operands(node, ctx, products.scores)
+    k, k_calls = packed_rows(node, ctx, products, "k")
+    v, v_calls = packed_rows(node, ctx, products, "v")
+    calls += k_calls + v_calls
+    products = replace(products, k=k, v=v)
     return [*calls, _attention_call(node, products, dtype, out, epilogue, ctx)]
 
 
