@@ -102,26 +102,35 @@ def _ratio(size: int, of: int) -> float:
     return float(quotient) if not is_expression(quotient) and equals(quotient * of, size) else size / of
 
 
-def tables(attrs: Attrs, shape: StaticShape, found: Resizing) -> dict[int, AxisWeights]:
-    """The interpolation tables of the axes that change, by axis."""
-    changed = {}
+def changed_axes(attrs: Attrs, shape: StaticShape, found: Resizing) -> list[int]:
+    """The axes of a tensor of `shape` that change."""
+    changed = []
     for axis, (size, out) in enumerate(zip(shape, found.sizes, strict=True)):
         cropped = attrs["coordinate_mode"] == "tf_crop_and_resize" and found.rois[axis] != (0.0, 1.0)
-        if size == 0 or (size == out and math.isclose(found.scales[axis], 1.0) and not cropped):
-            continue
-        changed[axis] = axis_weights(
-            size,
-            out,
-            found.scales[axis],
-            mode=attrs["mode"],
-            coordinate_mode=attrs["coordinate_mode"],
-            nearest_mode=attrs.get("nearest_mode", "round_prefer_floor"),
-            cubic_coeff=attrs.get("cubic_coeff", -0.75),
-            exclude_outside=bool(attrs.get("exclude_outside", False)),
-            antialias=bool(attrs.get("antialias", False)),
-            roi=found.rois[axis],
-        )
+        if size != 0 and (cropped or size != out or not math.isclose(found.scales[axis], 1.0)):
+            changed.append(axis)
     return changed
+
+
+def table(attrs: Attrs, shape: StaticShape, found: Resizing, axis: int) -> AxisWeights:
+    """The interpolation table of `axis`, which changes. Expressions are pinned."""
+    return axis_weights(
+        int(shape[axis]),
+        int(found.sizes[axis]),
+        float(found.scales[axis]),
+        mode=attrs["mode"],
+        coordinate_mode=attrs["coordinate_mode"],
+        nearest_mode=attrs.get("nearest_mode", "round_prefer_floor"),
+        cubic_coeff=attrs.get("cubic_coeff", -0.75),
+        exclude_outside=bool(attrs.get("exclude_outside", False)),
+        antialias=bool(attrs.get("antialias", False)),
+        roi=found.rois[axis],
+    )
+
+
+def tables(attrs: Attrs, shape: StaticShape, found: Resizing) -> dict[int, AxisWeights]:
+    """The interpolation tables of the axes that change, by axis."""
+    return {axis: table(attrs, shape, found, axis) for axis in changed_axes(attrs, shape, found)}
 
 
 def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:

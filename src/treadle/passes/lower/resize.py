@@ -10,8 +10,10 @@ from treadle.graph.node import Node
 from treadle.graph.shape import around
 from treadle.graph.value import Value
 from treadle.ops.interpolation import AxisWeights
-from treadle.ops.resize import resizing, tables
+from treadle.ops.resize import Resizing, changed_axes, resizing, tables
+from treadle.ops.sizes import known_value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.interpolation import Taps, taps_of
 from treadle.passes.lower.lookup import lookup_call
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE
@@ -19,33 +21,42 @@ from treadle.plan.kernels.resample import ResampleArgs, ResampleSpec
 
 
 def lower_resize(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """Returns one call for the nearest neighbour, else one a resized axis; none, and an alias, where nothing changes.
+    """Returns one call for the nearest neighbour, else one a resized axis and those that write its tables; none, and an
+    alias, where nothing changes.
 
-    Returns None if roi, scales or sizes are no constants, if blocked channels are resized, and in linear and cubic
-    modes for dtypes other than f32 and f64 and for extrapolated positions.
+    Returns None if roi, scales or sizes are neither constants nor sizes, if blocked channels are resized, and in linear
+    and cubic modes for dtypes other than f32 and f64 and for extrapolated positions.
     """
     x, y = node.operand(0), node.output
     given = [*node.inputs[1:], None, None, None][:3]
-    if any(value is not None and not value.is_constant for value in given) or x.layout != y.layout:
+    known = [None if value is None else known_value(value) for value in given]
+    if x.layout != y.layout:
         return None
-    resized = resizing(node.attrs, x.static_shape, *(None if value is None else value.data for value in given))
-    changed = tables(node.attrs, x.static_shape, resized)
+    if any(value is not None and array is None for value, array in zip(given, known, strict=True)):
+        return None
+    found = resizing(node.attrs, x.static_shape, *known)
+    changed = changed_axes(node.attrs, x.static_shape, found)
     if not changed and x.static_shape == y.static_shape:
         ctx.alias(y, x)
         return []
     if x.known_dtype.kind == "string" or (x.layout is not None and 1 in changed):
         return None
     if node.attrs["mode"] == "nearest":
-        return [_nearest(node, ctx, changed)]
-    if x.known_dtype not in (f32, f64) or any(table.outside.any() for table in changed.values()):
-        return None
+        return [_nearest(node, ctx, tables(node.attrs, x.static_shape, found))]
+    return _interpolated(node, ctx, found, changed) if x.known_dtype in (f32, f64) else None
+
+
+def _interpolated(node: Node, ctx: LowerContext, found: Resizing, changed: list[int]) -> list[Call] | None:
+    y, source = node.output, node.operand(0)
     calls: list[Call] = []
-    source = x
-    for number, (axis, table) in enumerate(changed.items(), start=1):
-        shape = (*source.static_shape[:axis], len(table.indices), *source.static_shape[axis + 1 :])
-        target = y if number == len(changed) else ctx.temporary(f"{y.name}.axis{axis}", y.known_dtype, shape)
+    for axis in changed:
+        shape = (*source.static_shape[:axis], found.sizes[axis], *source.static_shape[axis + 1 :])
+        target = y if axis == changed[-1] else ctx.temporary(f"{y.name}.axis{axis}", y.known_dtype, shape)
+        taps = taps_of(node, ctx, found, axis, target.name)
+        if taps is None:
+            return None
         target.layout = y.layout
-        calls.append(_resample(node, ctx, target, source, axis, table))
+        calls += [*taps.calls, _resample(node, ctx, target, source, axis, taps)]
         source = target
     return calls
 
@@ -61,16 +72,14 @@ def _nearest(node: Node, ctx: LowerContext, changed: dict[int, AxisWeights]) -> 
     return lookup_call(node, ctx, ctx.constant(outside, f"{y.name}.outside"), positions, run)
 
 
-def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis: int, table: AxisWeights) -> Call:
+def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis: int, tables: Taps) -> Call:
     dtype = target.known_dtype
     shape = physical_shape(source.static_shape, source.layout)
-    out, taps = table.indices.shape
+    out, taps = tables.out, tables.taps
     outer, _, length = around(shape, axis)
-    indices = ctx.constant(table.indices.astype(np.int64), f"{target.name}.indices")
-    weights = ctx.constant(table.weights.astype(dtype.numpy), f"{target.name}.weights")
     units = outer * out if length else 0
     flops = 2.0 * outer * out * length * taps
-    traffic = float(nbytes(target) + nbytes(source))
+    traffic = nbytes(target) + nbytes(source)
     cost = traffic / BYTES_PER_NS + flops / (2.0 if length == 1 else ctx.target.lanes(dtype))
     chunks, per_chunk = partition(units, cost / max(units, 1))
     spec = ResampleSpec(dtype=dtype, single=length == 1)
@@ -82,7 +91,7 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
         taps=taps,
         length=length,
     )
-    reads = (source, indices, weights)
+    reads = (source, tables.indices, tables.weights)
     return ctx.call(
         node, spec, (target,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, cost=CALL_NS + cost
     )

@@ -1,0 +1,81 @@
+"""Interpolation tables of resized axes: constants, or written by a kernel where sizes are known at binding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dtypes import i64
+from treadle.graph.dim import DimExpr, RealExpr, is_expression
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.ops.resize import Resizing, table
+from treadle.passes.lower.base import CALL_NS, LowerContext, partition
+from treadle.plan.call import Call
+from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
+
+_POSITION_NS = 10.0
+_EXACT = 1 << 53
+"""Integers below this are exact in f64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """The tables of one axis, `indices` (i64) and `weights`, both of shape (out, taps); `calls` write them."""
+
+    indices: Value
+    weights: Value
+    out: int
+    taps: int
+    calls: tuple[Call, ...] = ()
+
+
+def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str) -> Taps | None:
+    """The tables of one axis of a linear or cubic resize; None if positions are extrapolated.
+
+    They are constants where the sizes are numbers. A kernel writes them for expressions, unless the scale is no ratio
+    of sizes or the number of taps depends on it: then expressions are pinned.
+    """
+    dtype, size, out = node.output.known_dtype, node.operand(0).static_shape[axis], found.sizes[axis]
+    ratio = _ratio(found.scales[axis])
+    is_open = any(map(is_expression, (size, out, found.scales[axis])))
+    crops = node.attrs["coordinate_mode"] == "tf_crop_and_resize"
+    if not is_open or crops or node.attrs.get("antialias", False) or ratio is None:
+        known = table(node.attrs, node.operand(0).static_shape, found, axis)
+        if known.outside.any():
+            return None
+        return Taps(
+            ctx.constant(known.indices.astype(np.int64), f"{name}.indices"),
+            ctx.constant(known.weights.astype(dtype.numpy), f"{name}.weights"),
+            *known.indices.shape,
+        )
+    spec = InterpolationSpec(
+        dtype=dtype,
+        cubic=node.attrs["mode"] == "cubic",
+        coordinate_mode=node.attrs["coordinate_mode"],
+        exclude_outside=bool(node.attrs.get("exclude_outside", False)),
+    )
+    taps = 4 if spec.cubic else 2
+    indices = ctx.temporary(f"{name}.indices", i64, (out, taps))
+    weights = ctx.temporary(f"{name}.weights", dtype, (out, taps))
+    chunks, per_chunk = partition(out, _POSITION_NS)
+    args = InterpolationArgs(
+        units=out,
+        units_per_chunk=per_chunk,
+        size=size,
+        numerator=ratio[0],
+        denominator=ratio[1],
+        coefficient=int(np.float64(node.attrs.get("cubic_coeff", -0.75)).view(np.int64)),
+    )
+    call = ctx.call(node, spec, (indices, weights), (), args=args, chunks=chunks, cost=CALL_NS + out * _POSITION_NS)
+    return Taps(indices, weights, out, taps, (call,))
+
+
+def _ratio(scale: float) -> tuple[int, int] | None:
+    """Two integers, exact in f64, whose quotient in f64 is `scale`; None if there are none, or none are known."""
+    if isinstance(scale, RealExpr):
+        integers = scale.op == "div" and all(isinstance(arg, int) or type(arg) is DimExpr for arg in scale.args)
+        return (scale.args[0], scale.args[1]) if integers else None
+    numerator, denominator = float(scale).as_integer_ratio()
+    return (numerator, denominator) if max(numerator, denominator) < _EXACT else None

@@ -1,0 +1,40 @@
+"""interpolation: the tables of one axis of a linear or cubic resize, for sizes that are known at binding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from treadle.dtypes import DType
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterpolationSpec(KernelSpec):
+    """Parameters. Pointers: indices (i64) and weights, both of shape [out, taps]."""
+
+    family: ClassVar[str] = "interpolation"
+
+    dtype: DType
+    """Of the weights, which are computed in f64."""
+    cubic: bool
+    """Four taps, else two."""
+    coordinate_mode: str
+    """One of ops.interpolation.COORDINATE_MODES, but tf_crop_and_resize."""
+    exclude_outside: bool
+    """Elements beyond the ends take no part, else the last ones are repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterpolationArgs(KernelArgs[T]):
+    """Arguments. A unit is a position along the axis of the result."""
+
+    units: T
+    units_per_chunk: T
+    size: T
+    """Positions along the axis of x, at least 1."""
+    numerator: T
+    denominator: T
+    """The scale is numerator / denominator."""
+    coefficient: T
+    """The bits of the f64 that shapes the cubic curve."""
