@@ -6,5 +6,6 @@
 void bind_library_gemm(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_buffer_pool(nanobind::module_& m);
+void bind_tiling(nanobind::module_& m);
 void bind_team(nanobind::module_& m);
 void bind_trace(nanobind::module_& m);

@@ -29,6 +29,7 @@ NB_MODULE(_native, m) {
     bind_library_gemm(m);
     bind_program(m);
     bind_buffer_pool(m);
+    bind_tiling(m);
     bind_team(m);
     bind_trace(m);
     m.def(

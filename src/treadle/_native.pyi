@@ -12,6 +12,19 @@ COMPILER: str
 MAX_THREADS: int
 """The largest limit that a team accepts."""
 
+CHUNK_NS: float
+"""A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
+
+LEAST_CHUNK_NS: float
+
+USEFUL_CHUNKS: int
+"""Chunks of a short op, unless each would be worth less than LEAST_CHUNK_NS."""
+
+MAX_CHUNKS: int
+
+BYTES_PER_NS: float
+"""Memory traffic of one core that the cost model assumes."""
+
 class KernelFailure(RuntimeError):
     """A kernel returned a non-zero code."""
 
@@ -246,6 +259,45 @@ class BufferPool:
     @staticmethod
     def idle_bytes() -> int:
         """Return the size of the idle buffers of all pools."""
+
+def wanted_chunks(ns: float, usual: float = ...) -> float:
+    """Return the best number of chunks for an op of `ns`; chunks of a long op are worth `usual` ns."""
+
+def load_imbalance(rows: tuple[int, int], columns: tuple[int, int], wanted: float) -> float:
+    """Return the share of the time that is lost by a partition along two axes, each (units, units per chunk).
+
+    Workers draw chunks row by row; the last chunk of each axis may be smaller. Lost is the time in which workers wait
+    for each other, averaged over usual numbers of workers up to the `wanted` number of chunks. Other numbers of chunks
+    than `wanted` are charged a little. Products of tiles, whose costs were fitted with equal chunks, use
+    `imbalance_factor` instead. Raises ValueError for an empty axis or chunk.
+    """
+
+def imbalance_factor(chunks: int) -> float:
+    """Return the time of `chunks` equal chunks relative to a perfect balance, averaged over usual numbers of workers.
+
+    Raises ValueError if there is no chunk.
+    """
+
+def units_per_chunk(units: int, ns_per_unit: float, multiple: int = 1) -> int:
+    """Return the units of a chunk, a multiple of `multiple`; 1 if there are no units."""
+
+def choose_grid(
+    blocks: int,
+    panels: int,
+    batches: int,
+    block_ns: float,
+    a_bytes: float,
+    b_bytes: float,
+    l2: int,
+    copies: bool,
+    share: float,
+) -> tuple[int, int, int]:
+    """Return the batches, blocks and panels of each chunk of a batch of matrix products.
+
+    `block_ns` is the time of one block of one panel, `a_bytes` and `b_bytes` the sizes of one product's factors,
+    `share` the part of the depth that is multiplied at once. Where `copies` is true, b is copied, by each chunk or,
+    where several would copy the same panel, beforehand.
+    """
 
 def check_run() -> None:
     """Raise RunTimeout or RunCancelled if the run around the calling step has ended or should end.

@@ -37,8 +37,16 @@ CONFINED = {
     "click": ("treadle.cli",),
     "rich": ("treadle.cli",),
     "torch": ("treadle.frontends.torch", "treadle.compat.dynamo"),
+    "treadle._native": (
+        "treadle.codegen.artifact",
+        "treadle.driver",
+        "treadle.model_compiler",
+        "treadle.passes.lower.searches",
+        "treadle.runtime",
+        "treadle.tracing",
+    ),
 }
-"""Libraries that only the named parts of treadle may import."""
+"""Libraries, and the native core, that only the named parts of treadle may import."""
 
 WITHOUT_NUMPY = ("treadle.codegen.emit", "treadle.codegen.kernels")
 
@@ -89,6 +97,7 @@ def test_every_part_has_a_layer() -> None:
 def test_libraries_are_imported_only_where_they_belong() -> None:
     """
     Protobuf stays in the front ends whose files it reads, LLVM in the code generator, the terminal in the command line.
+    Passes call the native core's searches and nothing else of it.
     """
     wrong = [
         f"{module} imports {imported}"

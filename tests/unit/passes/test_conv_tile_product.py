@@ -7,10 +7,10 @@ import pytest
 from treadle.passes.lower.conv.tile_product import (
     TileGroup,
     groups_of_chunk,
-    imbalance_factor,
     tile_groups,
     useful_chunks,
 )
+from treadle.passes.lower.searches import imbalance_factor
 from treadle.plan.target import Target
 
 CASES = [(1, 1, 4_000), (13, 2, 40_000), (196, 3, 64_000), (3136, 16, 9_000), (50, 7, 10**9)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, partition, wanted_chunks
-from treadle.passes.lower.load_imbalance import load_imbalance
+from treadle.passes.lower.base import partition
+from treadle.passes.lower.searches import LEAST_CHUNK_NS, MAX_CHUNKS, load_imbalance, wanted_chunks
 
 
 def time_of(chunks: int, per_chunk: int, units: int, workers: int) -> int:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from math import ceil
 from typing import Any
 
 import numpy as np
 
-from treadle.graph.dim import DimExpr, ceil_div, computed, is_expression, real_maximum
+from treadle.graph.dim import DimExpr, ceil_div, computed, real_maximum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.load_imbalance import load_imbalance
+from treadle.passes.lower import searches
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.packed import held_once
@@ -23,19 +22,7 @@ from treadle.provider import Provider
 
 Array = np.ndarray[Any, Any]
 
-CHUNK_NS = 20_000.0
-"""A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
-
-LEAST_CHUNK_NS = 5_000.0
-USEFUL_CHUNKS = 8
-"""Chunks of a short op, unless each would be worth less than LEAST_CHUNK_NS."""
-
-MAX_CHUNKS = 256
-
-_MANY_CHUNKS = 32
-"""The number of chunks from which on load imbalance is small whatever their number."""
-
-BYTES_PER_NS = 32.0
+BYTES_PER_NS = searches.BYTES_PER_NS
 """Memory traffic of one core that the cost model assumes."""
 
 FLOPS_PER_LANE_NS = 6.0
@@ -173,11 +160,6 @@ def nbytes(value: Value) -> int:
     return elements(shape) * value.known_dtype.size
 
 
-def wanted_chunks(ns: float, usual: float = CHUNK_NS) -> float:
-    """The best number of chunks for an op of `ns`; chunks of a long op are worth `usual` ns."""
-    return min(float(MAX_CHUNKS), max(ns / usual, min(ns / LEAST_CHUNK_NS, float(USEFUL_CHUNKS)), 1.0))
-
-
 def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
     """Returns (chunks, units per chunk) for `units` units of work.
 
@@ -186,13 +168,5 @@ def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, i
     """
     if units <= 0:
         return 1, max(units, 1)
-    if is_expression(units) or is_expression(ns_per_unit):
-        args = (units, ns_per_unit, multiple)
-        per_chunk = computed("units_per_chunk", lambda *args: partition(*args)[1], args, least=1)
-        return ceil_div(units, per_chunk), per_chunk
-    pieces = -(-units // multiple)
-    wanted = wanted_chunks(units * ns_per_unit)
-    counts = range(ceil(0.7 * wanted), int(1.5 * wanted) + 1) if wanted < _MANY_CHUNKS else (int(wanted),)
-    sizes = [-(-pieces // min(count, pieces)) for count in counts]
-    per_chunk = min(sizes, key=lambda size: load_imbalance((pieces, size), (1, 1), wanted)) * multiple
-    return -(-units // per_chunk), per_chunk
+    per_chunk = computed("units_per_chunk", searches.units_per_chunk, (units, ns_per_unit, multiple), least=1)
+    return ceil_div(units, per_chunk), per_chunk

@@ -5,10 +5,11 @@ from __future__ import annotations
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.broadcast import Access, access_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
+from treadle.passes.lower.searches import LEAST_CHUNK_NS
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.elementwise import ElementwiseArgs, ElementwiseSpec, FlatElementwiseArgs, FlatElementwiseSpec

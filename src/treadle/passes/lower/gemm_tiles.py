@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from treadle.passes.lower.base import BYTES_PER_NS, MAX_CHUNKS
+from treadle.graph.dim import ceil_div, computed, hint_of, maximum
+from treadle.passes.lower import searches
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
 
@@ -30,21 +32,6 @@ PART_BYTES = 2048
 
 PART_BLOCKS = 16
 """Fewer blocks of rows fit L2 beside a panel of the whole depth."""
-
-_GEMM_CHUNK_NS = 20_000.0
-
-_PART_CHUNKS = 128
-"""Chunks of a product in parts: larger ones read the factors less often, and their part of them fits L2 all the
-same."""
-
-_ENOUGH_CHUNKS = 8
-"""With fewer chunks, workers may be left without one."""
-
-_COPIED_NS_PER_BYTE = 0.05
-"""Time of copying a panel into scratch, which then lies in the cache."""
-
-_PACKED_NS_PER_BYTE = 0.25
-"""Time of packing the right factor by a call of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,42 +135,27 @@ def choose_grid(
     copies: bool,
     share: float = 1.0,
 ) -> Grid:
-    """Chunks worth about _GEMM_CHUNK_NS each that move the least memory.
+    """Chunks that move the least memory.
 
     `block_ns`: the time of one block of one panel; `a_bytes`, `b_bytes`: of one batch's factors; `copies`: the
     right factor is copied, by each chunk or, where several would copy the same panel, beforehand; `share`: of the depth
     that is multiplied at once.
     """
-    blocks = max(tile.blocks, 1)
-    panels = max(panels, 1)
-    batch_ns = max(block_ns * blocks * panels, 1e-3)
-    if batch_ns * 2 <= _GEMM_CHUNK_NS or batches >= MAX_CHUNKS:
-        wanted = min(MAX_CHUNKS, max(1, round(batches * batch_ns / _GEMM_CHUNK_NS)))
-        each = -(-batches // wanted)
-        return Grid(each, blocks, panels, -(-batches // each), 1, 1)
-    most = MAX_CHUNKS if share == 1.0 else max(_PART_CHUNKS, batches)
-    wanted = max(1, min(round(batch_ns / _GEMM_CHUNK_NS), most // batches))
-    room = max(0.75 * l2 - share * b_bytes / panels, 0.2 * l2)
-    best: tuple[float, Grid] | None = None
-    for block_chunks in range(1, min(blocks, wanted) + 1):
-        blocks_each = -(-blocks // block_chunks)
-        panels_each = -(-panels // min(panels, -(-wanted // block_chunks)))
-        grid = Grid(1, blocks_each, panels_each, batches, -(-blocks // blocks_each), -(-panels // panels_each))
-        moved = a_bytes * grid.panel_chunks + b_bytes * grid.block_chunks
-        cost = moved / BYTES_PER_NS
-        if copies:
-            cost += b_bytes * (_COPIED_NS_PER_BYTE if grid.block_chunks == 1 else _PACKED_NS_PER_BYTE)
-        if share * a_bytes * blocks_each / blocks > room:
-            cost += a_bytes * panels / BYTES_PER_NS
-        done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
-        cost += block_ns * (done - blocks * panels) / 4
-        chunks = grid.block_chunks * grid.panel_chunks
-        cost += max(0.0, wanted / 2 - chunks) * _GEMM_CHUNK_NS / 4
-        cost += max(0, min(wanted, _ENOUGH_CHUNKS) - chunks) * batch_ns / _ENOUGH_CHUNKS
-        if best is None or cost < best[0]:
-            best = (cost, grid)
-    assert best is not None, "at least one grid exists"
-    return best[1]
+    blocks, panels = maximum(tile.blocks, 1), maximum(panels, 1)
+    args = blocks, panels, batches, block_ns, a_bytes, b_bytes, l2, copies, share
+    known: Any = map(hint_of, args)
+    found = searches.choose_grid(*known)
+    batches_each = computed("grid.batches", lambda *_: found[0], args, least=1)
+    blocks_each = computed("grid.blocks", lambda *_: found[1], args, least=1)
+    panels_each = computed("grid.panels", lambda *_: found[2], args, least=1)
+    return Grid(
+        batches_each,
+        blocks_each,
+        panels_each,
+        ceil_div(batches, batches_each),
+        ceil_div(blocks, blocks_each),
+        ceil_div(panels, panels_each),
+    )
 
 
 def prefetched_panel(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:

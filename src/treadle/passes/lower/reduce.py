@@ -11,8 +11,9 @@ from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.expr import element_ns, is_native
+from treadle.passes.lower.searches import CHUNK_NS
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.reduce import (

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from treadle.passes.lower.conv.rows import divide_row
-from treadle.passes.lower.load_imbalance import USUAL_WORKERS
 from treadle.plan.target import Target
 
 _MAX_HEIGHT = 16
@@ -71,16 +70,6 @@ def useful_chunks(cost: float) -> float:
 def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
     """Returns the groups of output channels of a chunk, which has one group of tiles, for about `chunks` chunks."""
     return -(-out_groups // min(out_groups, max(1, round(chunks / tile_groups))))
-
-
-def imbalance_factor(chunks: int) -> float:
-    """Returns the time of `chunks` equal chunks relative to a perfect balance, averaged over usual numbers of workers.
-
-    Unlike `load_imbalance` this counts a short last chunk of output groups as a full one: the costs that it multiplies
-    were fitted to layers that were chosen so. If short chunks counted, 58 of 2,968 shapes would have another tiling
-    with AVX-512 (94 of 3,018 with AVX2), three of googlenet's among them, for 2 % of the cost (median; 7 % at most).
-    """
-    return sum(share * -(-chunks // workers) * workers / chunks for workers, share in USUAL_WORKERS.items())
 
 
 def odd(vectors: int) -> int:

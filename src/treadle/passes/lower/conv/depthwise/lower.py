@@ -8,12 +8,13 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import Array, LowerContext, nbytes, wanted_chunks
+from treadle.passes.lower.base import Array, LowerContext, nbytes
 from treadle.passes.lower.conv.depthwise.tiling import depthwise_tiling, partition_planes
 from treadle.passes.lower.conv.depthwise.weights import pack_within_blocks
 from treadle.passes.lower.conv.epilogue import epilogue_operands
 from treadle.passes.lower.conv.rows import EFFICIENCY
 from treadle.passes.lower.conv.shape import ConvShape
+from treadle.passes.lower.searches import wanted_chunks
 from treadle.plan.call import Call
 from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConvSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from treadle.passes.lower.conv.rows import RowTiling, divide_row, segments_of
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.load_imbalance import load_imbalance
+from treadle.passes.lower.searches import load_imbalance
 from treadle.plan.kernels.conv.rows import Pair
 
 

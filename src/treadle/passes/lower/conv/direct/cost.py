@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import ceil
 
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, nbytes, wanted_chunks
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.direct.factors import Factors
 from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.rows import EFFICIENCY, choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.passes.lower.registers import sum_registers
+from treadle.passes.lower.searches import load_imbalance, wanted_chunks
 from treadle.plan.kernels.conv.rows import Pair
 from treadle.plan.target import Target
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import BYTES_PER_NS, USEFUL_CHUNKS, LowerContext, nbytes, wanted_chunks
+from treadle.passes.lower.base import BYTES_PER_NS, LowerContext, nbytes
 from treadle.passes.lower.conv.direct.cost import CACHE_BYTES_PER_NS
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.passes.lower.pool import Axis, axes_of, lower_max_pool
+from treadle.passes.lower.searches import USEFUL_CHUNKS, load_imbalance, wanted_chunks
 from treadle.plan.call import Call
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec
 from treadle.plan.kernels.conv.pooled import PooledConvArgs, PooledConvSpec

@@ -11,8 +11,9 @@ from math import prod
 
 from treadle.dtypes import f32
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.tile_product import groups_of_chunk, imbalance_factor, useful_chunks
+from treadle.passes.lower.conv.tile_product import groups_of_chunk, useful_chunks
 from treadle.passes.lower.conv.winograd.tiling import Tiling, tilings
+from treadle.passes.lower.searches import imbalance_factor
 from treadle.plan.target import Target
 
 _INPUT_COST = (1.2, 0.45)

@@ -1,0 +1,67 @@
+// Searches over partitions into chunks. Lowering calls them for sizes that it knows, binding for the others, and both get
+// the same result: all costs are doubles, computed in one order without contraction. Sizes are at most 2^40.
+#pragma once
+
+#include <cstdint>
+
+namespace treadle {
+
+// A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's.
+inline constexpr double kChunkNs = 20'000.0;
+// A short op has kUsefulChunks chunks, unless each would be worth less than kLeastChunkNs.
+inline constexpr double kLeastChunkNs = 5'000.0;
+inline constexpr std::int64_t kUsefulChunks = 8;
+inline constexpr std::int64_t kMaxChunks = 256;
+// Memory traffic of one core that the cost model assumes.
+inline constexpr double kBytesPerNs = 32.0;
+
+// Division is an axis of `units` units of which each chunk has `each`; the last chunk may be smaller. Both are at least 1.
+struct Division {
+    std::int64_t units;
+    std::int64_t each;
+};
+
+// wanted_chunks() returns the best number of chunks for an op of `ns`; chunks of a long op are worth `usual` ns.
+double wanted_chunks(double ns, double usual = kChunkNs);
+
+// load_imbalance() returns the share of the time that is lost where work is partitioned along two axes. Workers draw
+// chunks row by row. Lost is the time in which workers wait for each other, averaged over usual numbers of workers up to
+// the `wanted` number of chunks: results must not depend on the actual number. Other numbers of chunks than `wanted` are
+// charged a little.
+double load_imbalance(Division rows, Division columns, double wanted);
+
+// imbalance_factor() returns the time of `chunks` (at least 1) equal chunks relative to a perfect balance, averaged over
+// usual numbers of workers. Unlike load_imbalance() this counts a short last chunk as a full one: the costs of products of
+// tiles, which it multiplies, were fitted to layers that were chosen so. If short chunks counted, 58 of 2,968 shapes would
+// have another tiling with AVX-512 (94 of 3,018 with AVX2), three of googlenet's among them, for 2 % of the cost (median;
+// 7 % at most).
+double imbalance_factor(std::int64_t chunks);
+
+// units_per_chunk() returns the units of a chunk, a multiple of `multiple`, for `units` units of work. There are about as
+// many chunks as the work is worth, with little load imbalance. It is 1 where there are no units.
+std::int64_t units_per_chunk(std::int64_t units, double ns_per_unit, std::int64_t multiple = 1);
+
+// GridRequest is a batch of matrix products that register blocks divide into rows, and panels into columns.
+struct GridRequest {
+    std::int64_t blocks;
+    std::int64_t panels;
+    std::int64_t batches;
+    double block_ns;  // the time of one block of one panel
+    double a_bytes;   // of the factors of one product
+    double b_bytes;
+    std::int64_t l2;
+    bool copies;   // b is copied, by each chunk or, where several would copy the same panel, beforehand
+    double share;  // of the depth that is multiplied at once
+};
+
+// Grid is what a chunk of a batch of products has of each axis.
+struct Grid {
+    std::int64_t batches;
+    std::int64_t blocks;
+    std::int64_t panels;
+};
+
+// choose_grid() returns chunks worth about kChunkNs each that move the least memory.
+Grid choose_grid(const GridRequest& request);
+
+}  // namespace treadle

@@ -1,0 +1,98 @@
+"""The searches of the native core choose what they chose before, and follow sizes that binding knows."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from treadle.graph.dim import hint_of, is_expression
+from treadle.graph.facts import Facts
+from treadle.passes.lower import searches
+from treadle.passes.lower.base import partition
+from treadle.passes.lower.gemm_tiles import Tile, choose_grid
+
+HERE = Path(__file__).parent
+
+
+def recorded(name: str) -> list[list[str]]:
+    with (HERE / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def test_partitions_are_those_recorded() -> None:
+    """
+    A plan compiled again has the same chunks, so the same results.
+    """
+    rows = recorded("recorded_partitions.csv")
+    assert len(rows) == 300
+    for units, ns, multiple, *expected in rows:
+        assert partition(int(units), float(ns), int(multiple)) == tuple(map(int, expected))
+
+
+def test_grids_are_those_recorded() -> None:
+    """
+    The chunks of products stay the same too.
+    """
+    rows = recorded("recorded_grids.csv")
+    assert len(rows) == 300
+    for row in rows:
+        blocks, panels, batches, l2 = (int(row[i]) for i in (0, 1, 2, 6))
+        times = [float(row[i]) for i in (3, 4, 5)]
+        grid = searches.choose_grid(blocks, panels, batches, *times, l2, row[7] == "1", float(row[8]))
+        assert grid == tuple(map(int, row[9:]))
+
+
+def test_no_units_are_one_chunk() -> None:
+    """
+    Empty tensors have a chunk that does nothing.
+    """
+    assert partition(0, 10.0) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("axis", "text"), [((0, 1), r"got \(0, 1\)"), ((4, 0), r"got \(4, 0\)"), ((4, -1), r"got \(4, -1\)")]
+)
+def test_load_imbalance_refuses_empty_axes(axis: tuple[int, int], text: str) -> None:
+    """
+    Division by their sizes would end the process.
+    """
+    for axes in ((axis, (1, 1)), ((1, 1), axis)):
+        with pytest.raises(ValueError, match=text):
+            searches.load_imbalance(*axes, 8.0)
+
+
+def test_imbalance_factor_refuses_no_chunks() -> None:
+    """
+    Nothing has no balance.
+    """
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        searches.imbalance_factor(0)
+
+
+def test_partitions_of_open_sizes_are_expressions() -> None:
+    """
+    Nothing is assumed of the size, and the sample has the partition that its number would have.
+    """
+    facts = Facts()
+    units = facts.symbol("n", 1000) * 8
+    chunks, per_chunk = partition(units, 40.0, 16)
+    assert is_expression(per_chunk)
+    assert not facts.guards
+    assert (hint_of(chunks), hint_of(per_chunk)) == partition(8000, 40.0, 16)
+
+
+def test_grids_of_open_sizes_are_expressions() -> None:
+    """
+    The same for products, whose times depend on sizes too.
+    """
+    facts = Facts()
+    panels = facts.symbol("n", 40)
+    tile = Tile((9,), 15, 15, 3)
+    grid = choose_grid(tile, panels, 1, 2000.0, 4e5, panels * 5e4, 1 << 20, copies=True)
+    known = choose_grid(tile, 40, 1, 2000.0, 4e5, 2e6, 1 << 20, copies=True)
+    assert is_expression(grid.panels)
+    assert not facts.guards
+    found = tuple(map(hint_of, (grid.batches, grid.blocks, grid.panels)))
+    assert found == (known.batches, known.blocks, known.panels)
