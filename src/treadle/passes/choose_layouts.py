@@ -101,7 +101,9 @@ class _Chooser:
         if node.op == "conv":
             return blocked_output(node, self.target)
         out = node.outputs[0] if node.outputs else None
-        if out is None or out.dtype not in (f64, *_BLOCKED_AS_F32) or not self.blocked.keys() & set(node.inputs):
+        if out is None or out.dtype not in (f64, *_BLOCKED_AS_F32):
+            return None
+        if not any(value in self.blocked for value in node.inputs):
             return None
         layout = Blocked(self.target.lanes(f64 if out.dtype == f64 else f32))
         if not _can_follow(node, layout.block):

@@ -99,11 +99,13 @@ def network(w: Writer, b: int, n: int) -> Graph:
     return w.done(w.op("softmax", linear(w, w.op("reshape", x, shape, allowzero=False), 7, depth=16), axis=1))
 
 
-def optimized(build: Callable[[Writer, int, int], Graph], context: PassContext) -> tuple[Graph, Graph, list[Guard]]:
-    """The graph for 3 and 20 and for symbols with these samples, both optimised; and what was assumed."""
+def optimized(
+    build: Callable[[Writer, int, int], Graph], context: PassContext, b: int = 3, n: int = 20, least: int = 1
+) -> tuple[Graph, Graph, list[Guard]]:
+    """The graph for `b` and `n` and for symbols with these samples, both optimised; and what was assumed."""
     facts = Facts()
-    static = optimize(build(Writer(), 3, 20), context)
-    opened = optimize(build(Writer(), facts.symbol("b", 3), facts.symbol("n", 20)), context)
+    static = optimize(build(Writer(), b, n), context)
+    opened = optimize(build(Writer(), facts.symbol("b", b), facts.symbol("n", n, least=least)), context)
     return static, opened, facts.guards
 
 
@@ -118,9 +120,20 @@ def agrees(build: Callable[[Writer, int, int], Graph], opened: Graph, b: int, n:
     same_results(results(written, inputs), results(bound(opened, {"b": b, "n": n}), inputs))
 
 
-GRAPHS = {"encoder": encoder, "decoder_step": decoder_step, "network": network}
+def moves(w: Writer, b: int, n: int) -> Graph:
+    """Moves, sums and repeats along open axes, all of which are left out for sizes of 1."""
+    x, row = w.input(b, n, 4), w.input(1, n, name="row")
+    turned = w.op("transpose", x, perm=(1, 0, 2))
+    mean = w.op("reduce_mean", x, axes=(0,), keepdims=False)
+    total = w.op("reduce_sum", w.op("tanh", x), axes=(0, 1), keepdims=True)
+    wide = w.op("mul", w.op("expand", row, w.sizes(b, n)), w.op("neg", row))
+    tall = w.op("matmul", w.op("expand", w.input(1, 2, 4, name="z"), w.sizes(b, 2, 4)), w.input(1, 4, 3, name="y"))
+    return w.done(turned, mean, total, wide, tall)
 
-ASSUMED = {"encoder": [], "decoder_step": [], "network": ["n - 2 >= 0"]}
+
+GRAPHS = {"encoder": encoder, "decoder_step": decoder_step, "network": network, "moves": moves}
+
+ASSUMED = {"encoder": [], "decoder_step": [], "network": ["n - 2 >= 0"], "moves": []}
 """What a plan of each graph assumes of its sizes."""
 
 
@@ -162,3 +175,89 @@ def test_one_optimised_graph_serves_all_sizes(name: str, b: int, n: int) -> None
 
     assert all(is_assumed(guard, {"b": b, "n": n}) for guard in guards)
     agrees(GRAPHS[name], opened, b, n)
+
+
+@pytest.mark.parametrize("name", ["encoder", "decoder_step", "moves"])
+def test_samples_of_one_decide_nothing(name: str) -> None:
+    """
+    No axis counts as broadcast because its sample is 1.
+    """
+    _, opened, guards = optimized(GRAPHS[name], PassContext(TARGET), b=1, n=1)
+
+    assert [str(guard) for guard in guards] == []
+    for b, n in ((3, 20), (2, 1)):
+        agrees(GRAPHS[name], opened, b, n)
+
+
+def test_an_empty_cache_is_a_size_like_others() -> None:
+    """
+    The first step of a decoder has nothing to append to.
+    """
+    _, opened, guards = optimized(decoder_step, PassContext(TARGET), least=0)
+
+    assert [str(guard) for guard in guards] == []
+    agrees(decoder_step, opened, 2, 0)
+
+
+def random_graph(seed: int) -> Callable[[Writer, int, int], Graph]:
+    """A graph of a dozen ops on [b, 3, n, n]: scalar ops, convolutions, products, moves of axes, reductions."""
+
+    def build(w: Writer, b: int, n: int) -> Graph:
+        rng = w.rng = np.random.default_rng(seed)
+        square = w.input(n, n, name="square")
+        values = [w.input(b, 3, n, n), w.input(b, 3, n, n, name="y")]
+
+        def pick() -> Value:
+            return values[-1 - int(rng.integers(0, min(4, len(values))))]
+
+        def constant() -> Value:
+            shape = [(), (1,), (3, 1, 1), (1, 3, 1, 1)][rng.integers(0, 4)]
+            return w.constant(rng.integers(0, 3, shape) if rng.random() < 0.5 else rng.standard_normal(shape))
+
+        def narrow() -> Value:
+            """An operand that is spread, by itself or by a node of its own."""
+            small = w.op("reduce_max", pick(), axes=((2, 3), (1,), (3,))[rng.integers(0, 3)], keepdims=True)
+            return small if rng.random() < 0.5 else w.op("expand", small, w.sizes(b, 3, n, n))
+
+        def regrouped() -> Value:
+            flat = w.op("flatten", pick(), axis=int(rng.integers(0, 4)))
+            back = w.op("shape", pick()) if rng.random() < 0.5 else w.sizes(b, -1, n, n)
+            return w.op("reshape", flat, back, allowzero=False)
+
+        makers = [
+            lambda: w.op(UNARY[rng.integers(0, len(UNARY))], pick()),
+            lambda: w.op(BINARY[rng.integers(0, len(BINARY))], pick(), pick()),
+            lambda: w.op(BINARY[rng.integers(0, len(BINARY))], pick(), constant()),
+            lambda: w.op(BINARY[rng.integers(0, len(BINARY))], pick(), narrow()),
+            lambda: w.op("where", w.op("gt", pick(), constant()), pick(), pick()),
+            lambda: w.conv(pick(), (3, 3), w.weights(3) if rng.random() < 0.5 else None, size=3),
+            lambda: w.matmul(pick(), square),
+            lambda: w.matmul(pick(), pick(), transpose_b=bool(rng.random() < 0.5)),
+            lambda: w.op("transpose", pick(), perm=(0, 1, 3, 2)),
+            lambda: w.op("softmax", pick(), axis=3),
+            regrouped,
+        ]
+        for _ in range(int(rng.integers(3, 16))):
+            values.append(makers[rng.integers(0, len(makers))]())
+            if rng.random() < 0.5:
+                # Keeps numbers small, so that a relative tolerance means something.
+                values.append(w.op("tanh", values.pop()))
+        return w.done(*(w.op("tanh", pick()) for _ in range(int(rng.integers(1, 4)))))
+
+    return build
+
+
+@pytest.mark.parametrize("math", ["fast", "exact"])
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs_are_optimised_once_for_all_sizes(seed: int, math, monkeypatch) -> None:
+    """
+    Whatever the graph, the open one has the ops of that of numbers, assumes nothing, and is right at other sizes.
+    """
+    monkeypatch.setenv("TREADLE_DEBUG", "1")
+    build = random_graph(seed)
+    static, opened, guards = optimized(build, PassContext(TARGET, math=math))
+
+    assert histogram(opened) == histogram(static)
+    assert [str(guard) for guard in guards] == []
+    for b, n in ((1, 1), (2, 5)):
+        agrees(build, opened, b, n)

@@ -293,3 +293,66 @@ def test_what_is_rewritten_once_computes_the_same_at_other_sizes(name: str, b: i
     inputs = random_inputs(graph)
 
     same_results(results(graph, inputs), results(bound(opened, {"b": b, "n": n}), inputs))
+
+
+def test_a_slice_that_may_cut_stays() -> None:
+    """
+    All of an axis of 20 is left by a slice of 512, but not of every axis.
+    """
+
+    def build(w: Writer, b: int, n: int) -> Value:
+        return w.op("slice", w.input(b, n), w.ints(0), w.ints(512), w.ints(1), w.ints(1))
+
+    static, opened, facts = static_and_open(build, [SimplifyIdentities()], PassContext(TARGET))
+
+    assert [len(graph.nodes) for graph in (static, opened)] == [0, 1]
+    assert facts.guards == []
+    w = Writer()
+    graph = w.done(build(w, 2, 600))
+    same_results(results(graph, random_inputs(graph)), results(bound(opened, {"b": 2, "n": 600}), random_inputs(graph)))
+
+
+def test_a_sum_of_unknown_length_is_exact() -> None:
+    """
+    Products of bytes are summed in f32 only if no length can exceed what f32 adds exactly.
+    """
+
+    def build(w: Writer, b: int, n: int) -> Value:
+        return w.matmul(w.input(b, n, dtype=dtypes.u8), w.input(n, b, name="y", dtype=dtypes.u8))
+
+    static, opened, facts = static_and_open(build, [WidenBytes()], PassContext(TARGET))
+
+    (known,), (unknown,) = ([node for node in graph.nodes if node.op == "matmul"] for graph in (static, opened))
+    assert [known.operand(0).dtype, unknown.operand(0).dtype] == [dtypes.f32, dtypes.i32]
+    assert facts.guards == []
+
+
+@pytest.mark.parametrize(("queries", "ops"), [(20, ["attention"]), (1, ["matmul", "softmax", "matmul"])])
+def test_samples_alone_decide_what_is_faster(queries: int, ops: list[str]) -> None:
+    """
+    One query would leave most of a vector empty. Either way is right for any number, so nothing is assumed.
+    """
+    facts = Facts()
+    w = Writer()
+    q = w.input(facts.symbol("b", 3), facts.symbol("queries", queries), 8, name="q")
+    k, v = (w.input(facts.symbol("b", 3), facts.symbol("keys", 20), 8, name=name) for name in "kv")
+    graph = w.done(w.matmul(w.op("softmax", w.matmul(q, k, transpose_b=True), axis=2), v))
+    FuseAttention().run(graph, PassContext(TARGET))
+
+    assert [node.op for node in graph.nodes] == ops
+    assert facts.guards == []
+
+
+def test_empty_keys_are_kept_from_attention_by_a_guard() -> None:
+    """
+    Weights are divided by their sum, which is 0 without keys.
+    """
+    facts = Facts()
+    w = Writer()
+    q = w.input(20, 8, name="q")
+    k, v = (w.input(facts.symbol("keys", 20, least=0), 8, name=name) for name in "kv")
+    graph = w.done(w.matmul(w.op("softmax", w.matmul(q, k, transpose_b=True), axis=1), v))
+    FuseAttention().run(graph, PassContext(TARGET))
+
+    assert [node.op for node in graph.nodes] == ["attention"]
+    assert [str(guard) for guard in facts.guards] == ["keys - 1 >= 0"]
