@@ -24,7 +24,7 @@ _SPECS = [
 
 
 def _compiled(threads_seen: set[str] | None = None) -> list[bytes]:
-    """The object code of _SPECS, checked to come in order and in this thread."""
+    """Compiles _SPECS and checks that the results arrive in order and on this thread."""
     codes: list[bytes] = []
 
     def done(number: int, code: bytes) -> None:

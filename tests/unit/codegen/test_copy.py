@@ -127,7 +127,7 @@ def test_blocked_operands_are_joined_along_channels(target: Target) -> None:
 
 def test_producers_write_straight_into_a_concat(target: Target) -> None:
     """
-    Operands that nobody else reads are made in place; those that others read, inputs and repeats are copied.
+    Operands with one reader are written in place; operands with other readers, inputs and repeats are copied.
     """
     graph = Graph()
     x = graph.input("x", dtypes.f32, (4, 8))
@@ -194,9 +194,9 @@ def test_reshaping_needs_no_kernel() -> None:
         node.check()
 
 
-def test_long_rows_are_cut_into_chunks(target: Target) -> None:
+def test_long_rows_are_partitioned_into_chunks(target: Target) -> None:
     """
-    One long row is shared by many chunks, whatever its last piece comes to.
+    Many chunks share one long row, for any length of its last piece.
     """
     for length in (100_000, 131_072, 1_000_003):
         node = SingleNode("expand", [_numbered(1, length), _i64(2, length)], constants=(1,))

@@ -56,8 +56,8 @@ def test_operands_broadcast_to_several_results(target: Target, shapes: Any, dtyp
 @pytest.mark.parametrize("shape", [(-1, 1, 1), (1, -1, 1, 1), (1,), (1, 1, 6, 5)], ids=str)
 def test_constants_broadcast_over_blocked_channels(target: Target, channels: int, shape: tuple[int, ...]) -> None:
     """
-    A constant a channel, a place or a tensor is added to a blocked image, whether its channels fill whole blocks or
-    not.
+    A constant per channel, per pixel or per tensor is added to a blocked image, whether its channels fill whole
+    blocks or not.
     """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, channels, 6, 5)).astype(np.float32)

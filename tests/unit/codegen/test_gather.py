@@ -47,11 +47,10 @@ def test_embeddings_are_looked_up(target: Target) -> None:
 @pytest.mark.parametrize("length", [2, 16, 100, 1100])
 @pytest.mark.parametrize("shape", [(3,), (70, 11), (900,)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1])
-def test_rows_of_a_large_table_are_asked_for_ahead(
-    target: Target, length: int, shape: tuple[int, ...], axis: int
-) -> None:
+def test_rows_of_a_large_table_are_prefetched(target: Target, length: int, shape: tuple[int, ...], axis: int) -> None:
     """
-    What is prefetched changes nothing, neither where fewer rows are left than lie ahead; what caches hold is not.
+    Prefetching changes no result, also where fewer rows are left than the prefetch distance. Tables in caches are not
+    prefetched.
     """
     rows = (3 << 20) // (4 * length)
     x = np.arange(rows * length, dtype=np.float32).reshape((rows, length) if axis == 0 else (2, rows // 2, length))
@@ -65,9 +64,9 @@ def test_rows_of_a_large_table_are_asked_for_ahead(
 
 @pytest.mark.parametrize("place", [0, 30, 39])
 @pytest.mark.parametrize("bad", [40_000, -40_001, 1 << 40, -(1 << 61)])
-def test_an_index_that_is_asked_for_ahead_is_checked(target: Target, place: int, bad: int) -> None:
+def test_an_index_of_a_prefetched_row_is_checked(target: Target, place: int, bad: int) -> None:
     """
-    A bad index among those looked at early is reported when its turn comes.
+    A bad index among those read for a prefetch is reported when its row is gathered.
     """
     indices = np.zeros(40, np.int64)
     indices[place] = bad
@@ -131,7 +130,7 @@ def test_slices_are_gathered_by_index_tuples(target: Target, depth: int) -> None
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
 def test_updates_are_scattered_in_order(target: Target, reduction: str, dtype: Any) -> None:
     """
-    Where updates meet, the last one stays, or all are combined; unsigned numbers compare as such.
+    Of several updates of one element the last one stays, or all are combined; unsigned numbers compare as unsigned.
     """
     x = _numbered(6, 5, 7, dtype=dtype)
     for axis in range(3):
@@ -157,7 +156,7 @@ def test_a_nan_wins_a_scattered_maximum(target: Target) -> None:
 
 def test_scattering_nothing_is_a_copy(target: Target) -> None:
     """
-    Without updates x comes back; a bad index is reported.
+    Without updates the result is x; a bad index is reported.
     """
     x = _numbered(3, 4)
     empty = [x, np.zeros((0, 1), np.int64), np.zeros((0, 4), np.float32)]

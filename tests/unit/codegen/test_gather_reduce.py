@@ -63,9 +63,9 @@ def test_bits_are_those_of_rows_that_are_stored(target: Target, bags: Any, how: 
 
 @pytest.mark.parametrize("length", [16, 64, 300, 1100])
 @pytest.mark.parametrize("shape", [(1, 3), (200, 11), (2, 90), (3, 40, 2)], ids=str)
-def test_rows_of_a_large_table_are_asked_for_ahead(target: Target, length: int, shape: tuple[int, ...]) -> None:
+def test_rows_of_a_large_table_are_prefetched(target: Target, length: int, shape: tuple[int, ...]) -> None:
     """
-    What is prefetched changes no result, neither where fewer rows are left than lie ahead.
+    Prefetching changes no result, also where fewer rows are left than the prefetch distance.
     """
     rows = (3 << 20) // (4 * length)
     x, indices = _table(rows, length), _indices(rows, *shape)

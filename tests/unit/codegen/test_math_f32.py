@@ -114,7 +114,7 @@ def test_remainders_are_exact(target: Target, op: str, truth: Callable[..., Arra
 @pytest.mark.parametrize(("op", "truth"), [("min", np.minimum), ("max", np.maximum)])
 def test_extremes_are_nan_if_either_operand_is(target: Target, op: str, truth: Callable[..., Array]) -> None:
     """
-    min and max give NaN where one operand is NaN, in either place.
+    min and max give NaN if the first or the second operand is NaN.
     """
     x, y = _pairs()
     np.testing.assert_array_equal(evaluate(op, [x, y], target), truth(x, y))

@@ -265,18 +265,18 @@ def test_products_of_many_chunks(target: Target, transpose_b: bool, constants: t
     check(target, arrays, {"transpose_b": transpose_b}, constants=constants)
 
 
-def test_packed_panels_asked_for_ahead(target: Target) -> None:
+def test_packed_panels_are_prefetched(target: Target) -> None:
     """
-    Where caches are small, blocks ask for panels that lie behind the last one too; the product stays the same.
+    Where caches are small, blocks prefetch addresses behind the last panel too; the product stays the same.
     """
     small = replace(target, l1=1 << 12, l2=1 << 16, l3=1 << 16)
     arrays = [numbers((300, 200)), numbers((200, 170), 1)]
 
-    (asking,) = SingleNode("matmul", arrays, PLAIN).run(small)
+    (prefetching,) = SingleNode("matmul", arrays, PLAIN).run(small)
     (plain,) = SingleNode("matmul", arrays, PLAIN).run(replace(small, l3=1 << 30))
 
     check(small, arrays)
-    assert asking.tobytes() == plain.tobytes()
+    assert prefetching.tobytes() == plain.tobytes()
 
 
 def test_a_vector_times_a_large_matrix(target: Target) -> None:

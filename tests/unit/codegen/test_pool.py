@@ -94,7 +94,7 @@ def test_the_largest_bf16_is_found_among_numbers_of_both_signs(target: Target, n
 @pytest.mark.parametrize("layout", [None, Blocked(8)])
 def test_no_images_are_pooled_to_none(target: Target, layout: Blocked | None) -> None:
     """
-    An empty batch is nothing to do.
+    An empty batch has an empty result.
     """
     SingleNode("max_pool", [_image(0, 8, 5, 5)], _attrs({"kernel": (2, 2)}), layouts=(layout, layout)).check(target)
 

@@ -50,7 +50,7 @@ def _numbers(shape: tuple[int, ...], dtype: type, op: str) -> Array:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
 def test_any_axes_are_reduced(target: Target, case: Any, op: str, dtype: type) -> None:
     """
-    Rows, columns, everything, nothing, and alternating axes agree with the reference; integers exactly.
+    Rows, columns, all axes, no axes, and alternating axes agree with the reference; integers exactly.
     """
     if op == "reduce_mean" and np.dtype(dtype).kind == "i":
         return

@@ -37,7 +37,7 @@ def test_any_axis_is_normalised(target: Target, case: tuple[tuple[int, ...], int
 @pytest.mark.parametrize("axis", [0, 1])
 def test_masked_entries_get_nothing(target: Target, n: int, axis: int) -> None:
     """
-    -inf gives exactly 0, huge values do not overflow, and a row of nothing but -inf, or one with NaN, is NaN.
+    -inf gives exactly 0, huge values do not overflow, and a row with only -inf, or with a NaN, is NaN.
     """
     x = np.random.default_rng(0).standard_normal((4, n)).astype(np.float32) * 1000
     x[0, 1], x[1], x[2, 3] = -np.inf, -np.inf, np.nan

@@ -1,4 +1,4 @@
-"""What runs the loops inside ops: chosen once, before the first run, in each process of these tests anew."""
+"""The backend of the intra-op loop: chosen once, before the first run; every test uses a new process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names(): return {thread: name(thread) for thread in os.listdir("/proc/self/t
 
 
 def process(body: str, **environment: str) -> str:
-    """What a process that runs `body` prints; fails if it ends with an error."""
+    """Runs `body` in a new process and returns its output; fails if the process ends with an error."""
     result = subprocess.run(
         [sys.executable, "-c", START + body], cwd=Path(__file__).resolve().parents[3], timeout=100, check=False,
         env=os.environ | {"TREADLE_INTRA_OP_THREADS": "3"} | environment, capture_output=True, text=True,
@@ -67,7 +67,7 @@ print(alone or found(), of_treadle())
 
 def test_a_call_overrides_the_variable_until_the_first_run() -> None:
     """
-    Nothing is fixed until something runs.
+    The backend may change until the first run.
     """
     body = """
 treadle.threads.set_backend("native"); treadle.threads.set_backend("openmp")
@@ -80,7 +80,7 @@ print(treadle.threads.info()["build"]["backend"])
 @pytest.mark.parametrize(("first", "second"), [("native", "openmp"), ("openmp", "native"), ("tbb", "openmp")])
 def test_a_second_backend_is_refused_once_something_has_run(first: str, second: str) -> None:
     """
-    The error names both and says what to do; the one in use may be named again, and goes on working.
+    The error names both backends and the remedy; naming the backend in use again is allowed, and it keeps working.
     """
     message = process(
         f"""

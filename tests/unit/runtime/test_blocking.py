@@ -1,4 +1,4 @@
-"""Blocking tasks, nested runs and small pools: nothing waits for ever."""
+"""Blocking tasks, nested runs and small pools do not deadlock."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_small_graph_of_tasks_ends(limits):
 @pytest.mark.parametrize("depth", [1, 5, 30])
 def test_nesting_of_any_depth_needs_one_thread(depth):
     """
-    A session that runs a session that runs a session, on a pool of one place.
+    A session that runs a session that runs a session, on a pool of one slot.
     """
     pool = Pool(intra_op=1, inter_op=1)
     seen = []
@@ -72,7 +72,7 @@ def test_nesting_of_any_depth_needs_one_thread(depth):
 
 def test_pools_that_call_each_other_cannot_deadlock():
     """
-    Many threads run sessions of one pool that run sessions of another, and the other way round; one place each.
+    Many threads run sessions of one pool that run sessions of another pool, and vice versa; each pool has one slot.
     """
     one, two = Pool(intra_op=1, inter_op=1), Pool(intra_op=1, inter_op=1)
     inner = [python_tasks([lambda: None] * 2, pool=pool) for pool in (two, one)]
@@ -96,7 +96,7 @@ def test_pools_that_call_each_other_cannot_deadlock():
 
 def test_a_waiting_task_executes_other_tasks():
     """
-    While a task waits for the session it runs, its thread works there, and others come to help.
+    While a task waits for the session it runs, its thread executes tasks of that run, and other workers help.
     """
     pool = Pool(intra_op=3, inter_op=3)
     seen, meet = [], threading.Barrier(3)
@@ -156,7 +156,7 @@ def test_a_task_may_wait_for_runs_in_the_background(where):
 @pytest.mark.timeout(60)
 def test_limits_may_fall_while_a_task_waits_for_a_run_on_another_thread():
     """
-    The helper waits for a run in the background. Of the two places there were, both are held by who waits.
+    The helper waits for a run in the background. Both slots are held by waiting tasks.
     """
     pool = Pool(intra_op=2, inter_op=2)
     caller, helped, waited = threading.get_ident(), threading.Event(), []
@@ -181,7 +181,7 @@ def test_limits_may_fall_while_a_task_waits_for_a_run_on_another_thread():
 
 def test_blocking_tasks_hold_no_slot():
     """
-    As many as inter_op wait at once while the only place computes.
+    Up to inter_op blocking tasks wait at once while the only slot computes.
     """
     pool = Pool(intra_op=1, inter_op=2)
     release, inside = threading.Event(), threading.Semaphore(0)

@@ -21,7 +21,7 @@ BLOCKS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
 @pytest.mark.parametrize("name", BLOCKS)
 def test_leaving_a_block_that_was_not_entered_raises_treadle_error(name: str, tmp_path: Path) -> None:
     """
-    And says so.
+    The error says that the block was not entered.
     """
     with pytest.raises(TreadleError, match="this block was not entered"):
         BLOCKS[name](tmp_path).__exit__(None, None, None)

@@ -140,7 +140,7 @@ inside.wait()
 
 def test_a_daemon_thread_in_a_run_can_be_joined_at_the_end() -> None:
     """
-    By who registered for the end of the process before treadle did.
+    A handler that was registered with atexit before treadle's joins the thread.
     """
     done = subprocess.run(
         [sys.executable, "-c", JOINED], cwd=Path(__file__).parents[3],
@@ -152,7 +152,7 @@ def test_a_daemon_thread_in_a_run_can_be_joined_at_the_end() -> None:
 
 def test_a_process_ends_while_daemon_threads_begin_and_end_runs_without_a_pause() -> None:
     """
-    None of them is cut off between its run and Python: that would abort the process. Several times, as it is a race.
+    No thread is stopped between its run and Python, which would abort the process. Repeated, because it is a race.
     """
     body = """
 import threading, time

@@ -68,7 +68,7 @@ def in_process(cpus: list[int], body: str = "", **environment: str) -> dict[str,
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_real_affinity_mask_decides_what_is_automatic(count: int) -> None:
     """
-    A process bound to n CPUs has n of each, and says why if that is fewer than there are.
+    A process bound to n CPUs has both limits at n, and reports the reason if the machine has more CPUs.
     """
     found = in_process(CPUS[:count])
 
@@ -79,14 +79,14 @@ def test_the_real_affinity_mask_decides_what_is_automatic(count: int) -> None:
 
 def test_everything_works_on_one_cpu() -> None:
     """
-    Clients, nested runs and blocking tasks on a budget of one: nothing hangs, nothing changes.
+    Clients, nested runs and blocking tasks on a budget of one: no run hangs, and results stay the same.
     """
     assert in_process(CPUS[:1], EVERYTHING)["places"] == [1, 1]
 
 
 def test_more_threads_than_cpus_work_when_asked_for() -> None:
     """
-    A number that was asked for is taken as it is, also on one CPU.
+    An explicit number is used unchanged, also on one CPU.
     """
     found = in_process(CPUS[:1], EVERYTHING, TREADLE_INTRA_OP_THREADS="4", TREADLE_INTER_OP_THREADS="3")
 

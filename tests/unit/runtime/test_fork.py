@@ -1,4 +1,4 @@
-"""Children: what fork() finds the parent doing, and every way multiprocessing has of making them."""
+"""Child processes: fork() in every state of the parent, and every start method of multiprocessing."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def meanwhile(body, times=6):
 
 
 def run(body: str, timeout: float = 110, **environment: str) -> str:
-    """What a process that runs `body` prints."""
+    """Runs `body` in a new process and returns its output."""
     done = subprocess.run(
         [sys.executable, "-c", START + body], cwd=ROOT, env=os.environ | environment, check=False,
         capture_output=True, text=True, timeout=timeout,
@@ -105,7 +105,7 @@ STATES = {
 @pytest.mark.parametrize("state", STATES)
 def test_a_child_works_whatever_its_parent_was_doing(state: str) -> None:
     """
-    It runs what it inherited, loads what is new, changes settings and makes pools; and its parent goes on.
+    The child runs inherited sessions, loads new models, changes settings and makes pools; the parent continues.
     """
     run(STATES[state], TREADLE_INTRA_OP_THREADS="3", TREADLE_INTER_OP_THREADS="2")
 

@@ -56,7 +56,7 @@ def test_futures_can_be_awaited():
 
 def test_arguments_are_checked_at_once():
     """
-    run_async raises what run would, before there is a future.
+    run_async raises the same errors as run, before it returns a future.
     """
     session = treadle.Session(small.add())
     with pytest.raises(InputError):
@@ -114,7 +114,7 @@ def test_cancelling_the_task_that_awaits_cancels_the_run():
 
 def test_timeouts_count_while_a_run_waits_in_the_queue():
     """
-    The deadline of what has not begun is kept as well.
+    A deadline also ends a run that has not begun.
     """
     session = endless_loop()
     pool = treadle.Pool(intra_op=1, inter_op=1)
@@ -130,13 +130,13 @@ def test_timeouts_count_while_a_run_waits_in_the_queue():
 
 
 def no_thread(thread):
-    """Starts none, as where the system, or a container's limit, lets a process have no more."""
+    """Fails to start a thread, as under the thread limit of the system or of a container."""
     raise RuntimeError("can't start new thread")
 
 
 def test_a_run_without_a_thread_is_refused_and_not_queued(monkeypatch):
     """
-    The error says what to do; the run is not done later, behind its caller's back.
+    The error names the remedy; the run is not executed later.
     """
     done, background = [], Background("lonely", nullcontext)
     refused, wanted = (RunFuture(None, background, None, None) for _ in range(2))
@@ -154,7 +154,7 @@ def test_a_run_without_a_thread_is_refused_and_not_queued(monkeypatch):
 
 def test_a_run_without_a_thread_waits_for_the_serving_threads(monkeypatch):
     """
-    Where somebody serves already, no second thread is needed.
+    If a background thread exists already, the run needs no second one.
     """
     go, background = threading.Event(), Background("lonely", nullcontext)
     first, second = (RunFuture(None, background, None, None) for _ in range(2))
@@ -169,7 +169,7 @@ def test_a_run_without_a_thread_waits_for_the_serving_threads(monkeypatch):
 
 def test_idle_background_threads_end():
     """
-    No more than the places of the pool are started, and none stays.
+    At most as many background threads as the pool has slots are started, and all of them end.
     """
     pool, go = treadle.Pool("served", intra_op=2, inter_op=1), threading.Event()
     session = python_tasks([lambda: go.wait(60)], pool=pool)

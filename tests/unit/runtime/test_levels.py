@@ -61,7 +61,7 @@ def reaches(wanted, session, gauge, **arguments):
 
 def test_run_overrides_session_overrides_process():
     """
-    Each level that says something overrides the one before it, for its own runs only.
+    Each level that sets a limit overrides the previous level, for its own runs only.
     """
     treadle.threads.set(intra_op=4, inter_op=4)
     gauge = Gauge()
@@ -78,7 +78,7 @@ def test_run_overrides_session_overrides_process():
 
 def test_a_pool_has_limits_below_those_of_sessions_and_runs():
     """
-    The pool's limits hold where neither session nor run says anything.
+    The pool's limits hold where neither session nor run sets a limit.
     """
     gauge = Gauge()
     pool = treadle.Pool(intra_op=1, inter_op=2)
@@ -92,7 +92,7 @@ def test_a_pool_has_limits_below_those_of_sessions_and_runs():
 
 def test_a_sessions_limits_have_their_sources_and_may_change():
     """
-    From the next run on; what it does not say itself is that of its pool, or of the process.
+    A change holds from the next run on; limits that the session does not set come from its pool or the process.
     """
     treadle.threads.set(intra_op=4, inter_op=4)
     gauge = Gauge()
@@ -113,7 +113,7 @@ def test_a_sessions_limits_have_their_sources_and_may_change():
 @pytest.mark.parametrize("of", ["process", "pool", "block", "session", "run"])
 def test_limits_change_in_the_middle_of_a_run(of):
     """
-    Another thread raises and lowers them: what begins from then on heeds them, and nothing is lost.
+    Another thread raises and lowers the limits: ops that begin later obey them, and all ops are executed.
     """
     pool = treadle.Pool(intra_op=1, inter_op=1) if of == "pool" else None
     threads = treadle.threads if pool is None else pool
@@ -151,7 +151,7 @@ def test_limits_change_in_the_middle_of_a_run(of):
 
 def test_limits_of_a_run_in_progress_override_those_of_its_session():
     """
-    None leaves a limit and 0 is automatic; what is impossible is refused and changes nothing, as is a change too late.
+    None keeps a limit and 0 is automatic; impossible values raise, and changes after the run's end have no effect.
     """
     go = threading.Event()
     session = python_tasks([go.wait], intra_op=2, inter_op=2)
@@ -210,7 +210,7 @@ def test_impossible_limits_of_a_run_are_refused(value):
 
 def test_limit_holds_inside_its_block():
     """
-    Blocks nest, the innermost counts, and what was before comes back, after an exception as well.
+    Blocks nest, the innermost applies, and leaving a block restores the limits, also after an exception.
     """
     treadle.threads.set(intra_op=5, inter_op=4)
     with treadle.threads.limit(intra_op=2) as outer:

@@ -1,4 +1,4 @@
-"""More clients than places: who computes for them, on how many threads, and what they get."""
+"""More clients than slots: how many workers compute, and whether results are right."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def crowd(*arguments: str) -> str:
 
 def test_many_clients_have_as_many_workers_as_slots():
     """
-    Six clients on two places get the same bits as one, from two workers.
+    Six clients on two slots get the same bits as one client, from two workers.
     """
     assert crowd() == "2 []\n"
 

@@ -80,7 +80,7 @@ def test_fused_nodes_have_the_smallest_of_their_caps():
 
 def test_a_capped_node_runs_on_so_many_workers(tmp_path):
     """
-    The trace shows one place for a node capped at one, several without.
+    The trace shows one worker for a node capped at one, several for a node without a cap.
     """
     treadle.threads.set(intra_op=4, inter_op=1)
     w = small.ModelWriter()
@@ -223,7 +223,7 @@ def test_caps_asked_for_take_the_place_of_those_before():
 
 def test_what_a_node_became_has_its_cap():
     """
-    Unless more is said of it; the order of the mapping makes no difference.
+    A more specific entry overrides that; the order of the mapping makes no difference.
     """
     own = {"a": 2, "a/product": 2, "a/product/cut": 2, "ab": 2}
     for asked in ({"a": 3, "a/product": 4}, {"a/product": 4, "a": 3}):

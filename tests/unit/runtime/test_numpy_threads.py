@@ -1,4 +1,4 @@
-"""Python tasks that compute with NumPy have the one thread of their place."""
+"""Python tasks that compute with NumPy use one thread, that of their slot."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_python_task_has_numpy_on_one_thread():
 
 def test_blocking_tasks_are_left_alone():
     """
-    They are there to wait, and take no place.
+    Blocking tasks hold no slot, so their library threads are not limited.
     """
     seen = []
     python_tasks([lambda: seen.append(threads_of_blas())], blocking=True).run(X)

@@ -172,7 +172,7 @@ def test_a_block_with_a_reference_is_not_reused(hold: Callable[[Array], object])
 
 def test_blocks_are_returned_one_by_one() -> None:
     """
-    Who keeps one of forty outputs keeps one block of four; the others' memory is used by the next run.
+    Keeping one of forty outputs keeps one block of four; the next run uses the memory of the other blocks.
     """
     session = treadle.Session(sums(ALIKE))
     first = run(session, 1)
@@ -239,7 +239,7 @@ def failing() -> onnx.ModelProto:
 
 def test_memory_of_a_run_that_fails_is_used_by_the_next() -> None:
     """
-    A run that ends with an error gives back what it was lent, once the error has been dropped.
+    A run that ends with an error returns its blocks once the error object has been dropped.
     """
     gc.collect()
     session = treadle.Session(failing())

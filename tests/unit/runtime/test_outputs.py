@@ -48,7 +48,7 @@ def run(session: treadle.Session, value: float, size: int = SIZE) -> Array:
 
 @pytest.fixture
 def session() -> treadle.Session:
-    """A session that has run once, and holds nothing."""
+    """A session that has run once and whose results have been dropped."""
     made = treadle.Session(model())
     run(made, 0)
     made.trim()

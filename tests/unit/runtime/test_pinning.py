@@ -1,4 +1,4 @@
-"""Pinning: which CPUs, by which variable, whom it concerns, and what is reported."""
+"""Pinning: the CPUs, the variables that choose them, the threads that are pinned, and the report."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_impossible_values_are_refused(variable, text):
 @pytest.mark.parametrize("value", ["x", 3, b"0", [-1], [1.0], [True]])
 def test_impossible_lists_are_refused_when_set(value):
     """
-    And nothing changes.
+    The settings stay the same.
     """
     subject = Threads("test", {})
     with pytest.raises(ThreadSettingError, match=r"cpus from set\(cpus=\)"):

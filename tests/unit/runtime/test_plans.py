@@ -1,4 +1,4 @@
-"""Which plan a session takes, and how long it is kept."""
+"""Which plan a session uses, and how long it keeps it."""
 
 from __future__ import annotations
 

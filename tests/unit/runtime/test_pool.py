@@ -19,7 +19,7 @@ from treadle.errors import ThreadSettingError
 
 
 def wait_until(condition):
-    """For what comes soon: a thread that was joined is listed a moment longer."""
+    """Waits until the condition holds: a joined thread is listed for a moment longer."""
     while not condition():
         time.sleep(0.001)
 
@@ -36,7 +36,7 @@ def names_of_threads():
 
 def test_a_pool_has_a_team_of_its_own():
     """
-    Sessions and single runs go where they are told to, and give the same results everywhere.
+    Sessions and single runs use the pool that they are given, and results are the same on every pool.
     """
     model = small.branches()
     inputs = small.inputs_for(model)
@@ -73,7 +73,7 @@ def test_the_same_name_is_the_same_pool_while_it_lives():
 
 def test_threads_end_with_the_pool():
     """
-    When nothing refers to it any more the number of threads is what it was.
+    When the last reference to a pool is dropped, its threads end.
     """
     before = len(names_of_threads())
     both = threading.Barrier(2)
@@ -115,7 +115,7 @@ def test_a_pool_ends_with_the_last_session_on_it_at_once():
 
 def test_a_pool_may_be_dropped_while_others_run():
     """
-    Dropping one waits for nobody else.
+    Dropping a pool does not wait for runs on other pools.
     """
     stop = threading.Event()
     session = python_tasks([lambda: time.sleep(0.001)] * 4, pool=treadle.Pool(intra_op=2, inter_op=2))

@@ -1,4 +1,4 @@
-"""Who multiplies matrices: treadle's kernels or a library.
+"""Providers of matrix products: treadle's kernels or a library.
 
 OpenBLAS is always tested, MKL and oneDNN where installed.
 """
@@ -54,7 +54,7 @@ def families(session: treadle.Session) -> list[str]:
 
 
 def process(body: str, **environment: str) -> str:
-    """What a process that runs `body` prints; fails if it ends with an error."""
+    """Runs `body` in a new process and returns its output; fails if the process ends with an error."""
     result = subprocess.run(
         [sys.executable, "-c", body], cwd=ROOT, timeout=100, check=False, env=os.environ | environment,
         capture_output=True, text=True,
@@ -87,7 +87,8 @@ CASES: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_products_are_right(library: str, case: str, dtype: Any) -> None:
     """
-    Batched, broadcast, transposed and permuted, in one chunk and in many; the library does what it is said to do.
+    Batched, broadcast, transposed and permuted, in one chunk and in many; the
+    plan calls the library for every dtype that it has.
     """
     shapes, attrs = CASES[case]
     node = SingleNode("matmul", [numbers(*s, seed=i, dtype=dtype) for i, s in enumerate(shapes)], PLAIN | attrs)
@@ -268,7 +269,7 @@ print(fact())
 
 def test_a_session_keeps_the_provider_it_was_made_with() -> None:
     """
-    Also for shapes that it meets later; there is no plan with two providers for what one takes.
+    Plans for later shapes use the same provider.
     """
     model = dynamic()
     session = treadle.Session(model)
@@ -360,7 +361,7 @@ def test_a_variable_that_names_no_provider_is_refused_by_the_first_session(monke
 )
 def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, name: str, how: str) -> None:
     """
-    And what was looked for; the choice stays as it was.
+    The error also lists what was tried; the choice stays the same.
     """
     monkeypatch.setattr(libraries, "_loaded", {})
     monkeypatch.setitem(libraries.PACKAGES, name, ("no-such-package",))

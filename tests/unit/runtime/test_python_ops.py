@@ -1,4 +1,4 @@
-"""Python functions in worker processes: what goes there and comes back, and what goes wrong."""
+"""Python functions in worker processes: arguments, results and errors."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def meeting(folder: Path, number: int) -> Callable[[list[Any]], list[Any]]:
 
 def test_arrays_of_every_kind_are_sent_and_returned() -> None:
     """
-    Any rank, size and dtype, views, strings; results of sizes that nobody knew before.
+    Any rank, size and dtype, views, strings; results whose sizes are known only after the call.
     """
     given = [
         np.float64(3.5).reshape(()),
@@ -250,7 +250,7 @@ def test_a_worker_that_dies_raises_worker_error_and_the_session_stays_usable(
 
 def test_a_worker_that_died_idle_is_replaced() -> None:
     """
-    Nobody hears of it.
+    The caller sees no error.
     """
     run_function(twice, [])
     (pid,) = process_pool.pids()
@@ -349,7 +349,7 @@ def test_a_child_made_by_fork_has_workers_of_its_own() -> None:
 
 def test_executors_are_checked_and_blocks_nest() -> None:
     """
-    Anything else is refused; each block gives back what was there before.
+    Other values raise; leaving a block restores the previous executor.
     """
 
     def here() -> bool:

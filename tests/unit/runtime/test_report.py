@@ -72,7 +72,7 @@ print(treadle.threads.info()["cpu"]["isa"])
 
 def test_the_backend_has_its_source_and_library():
     """
-    Who chose it, and which library runs the loops.
+    The report names the setting that chose the backend and the library that runs the loops.
     """
     body = """
 import treadle
@@ -96,7 +96,7 @@ def test_info_is_json():
 
 def test_pools_report_their_status():
     """
-    Name, limits, threads, slots in use, runs in progress and waiting; a pool that is gone is not listed.
+    Name, limits, threads, slots in use, runs in progress and waiting; a pool that has ended is not listed.
     """
     pool = treadle.Pool("busy", intra_op=1, inter_op=1)
     go, inside = threading.Event(), threading.Event()

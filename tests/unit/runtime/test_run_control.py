@@ -1,4 +1,4 @@
-"""What ends a run early, and that the session survives it."""
+"""Timeouts, cancellation and signals end a run early; its session stays usable."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_runs_end_before_their_python_tasks_in_other_threads(by, blocking):
 
 def test_a_pool_may_end_before_a_detached_task():
     """
-    Nobody waits for it then either, and its thread ends with it.
+    The pool's end does not wait for the task; its thread ends with the task.
     """
     task, token = Lasting(), treadle.CancelToken()
     canceller = threading.Thread(target=lambda: (task.inside.wait(30), token.cancel()))
@@ -206,7 +206,7 @@ def test_a_pool_may_end_before_a_detached_task():
 
 def test_runs_with_higher_priority_go_first():
     """
-    Of the runs that wait for the only place, the one with the highest priority is next, then the oldest.
+    Of the runs that wait for the only slot, the one with the highest priority is next, then the oldest.
     """
     pool = treadle.Pool(intra_op=1, inter_op=1)
     go, inside, order = threading.Event(), threading.Event(), []
@@ -235,7 +235,7 @@ def test_runs_with_higher_priority_go_first():
 )  # fmt: skip
 def test_impossible_arguments_are_refused(arguments):
     """
-    The error names the argument and what came.
+    The error names the argument and its value.
     """
     session = treadle.Session(small.add())
     inputs = {"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 3), np.float32)}
@@ -332,7 +332,7 @@ def test_ctrl_c_ends_runs_within_100_ms():
 
 def test_signals_have_their_handlers_during_runs(long):
     """
-    What a handler raises ends the run.
+    An exception from a signal handler ends the run.
     """
     session, inputs = long
 

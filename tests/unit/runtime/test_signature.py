@@ -64,7 +64,7 @@ def test_lists_of_text_and_bytes_are_strings() -> None:
 
 def test_an_element_that_is_no_text_is_named() -> None:
     """
-    By its place.
+    The error gives the index of the element.
     """
     signature = Interface((Tensor("x", np.dtype(object), (2,)),), ())
 

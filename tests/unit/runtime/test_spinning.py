@@ -1,4 +1,4 @@
-"""Idle workers: how long they spin, by which variable, and what that costs."""
+"""Idle workers: how long they spin, the variable that sets it, and the CPU time that it costs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_impossible_values_are_refused(variable, text):
 @pytest.mark.parametrize("value", [-1, "1", True, math.nan, 1e30])
 def test_impossible_spins_are_refused_when_set(value):
     """
-    And nothing changes.
+    The settings stay the same.
     """
     subject = Threads("test", {})
     with pytest.raises(ThreadSettingError, match=r"spin_us from set\(spin_us=\)"):
