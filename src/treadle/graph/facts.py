@@ -230,12 +230,12 @@ class Facts:
         """Whether `value` is 0: proved, or assumed by a guard."""
         if not isinstance(value, DimExpr):
             return value == 0
-        base, factor, constant = _normal(value)
-        if constant % factor:
+        if value.least > 0 or value.most < 0:
             return False
+        base, factor, constant = _normal(value)
         least, most = self._bounds(base)
         wanted = -(constant // factor)
-        if not least <= wanted <= most:
+        if constant % factor or not least <= wanted <= most:
             return False
         if least == most:
             return True
@@ -248,6 +248,8 @@ class Facts:
         """Whether `value` is proved to be 0, or was assumed to be."""
         if not isinstance(value, DimExpr):
             return value == 0
+        if value.least > 0 or value.most < 0:
+            return False
         base, factor, constant = _normal(value)
         return constant % factor == 0 and self._bounds(base) == (-(constant // factor),) * 2
 
@@ -255,6 +257,8 @@ class Facts:
         """Whether `value` is below 0: proved, or assumed by a guard."""
         if not isinstance(value, DimExpr):
             return value < 0
+        if value.least >= 0 or value.most < 0:
+            return value.most < 0
         # factor * base + constant < 0: base < limit, or not, if the factor is negative
         base, factor, constant = _normal(value)
         limit = -(constant // factor) if factor > 0 else constant // -factor + 1

@@ -33,13 +33,13 @@ def elements(shape: Iterable[int]) -> int:
     Raises ShapeError for a negative dimension, LimitError if there are more than 64 dimensions or 2**40 elements, or if
     there would be if no dimension were 0: strides are as large as that. Binding counts what expressions give.
     """
-    total, span = 1, 1
+    total = 1
     dims = tuple(shape)
     for dim in dims:
         if dim < 0:
             raise ShapeError(f"shape {list(dims)} has a negative dimension")
         total *= dim
-        span *= maximum(dim, 1)
+    span = total if at_least(total, 1) else math.prod(maximum(dim, 1) for dim in dims)
     if at_least(span, _MAX_ELEMENTS + 1):
         but = ", not counting dimensions of 0" if total == 0 else ""
         raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")

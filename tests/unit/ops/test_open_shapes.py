@@ -15,7 +15,7 @@ from tests.ops.suite import CASES
 from treadle import dtypes
 from treadle.errors import LimitError, ShapeError
 from treadle.graph.facts import Facts, evaluate, is_assumed
-from treadle.graph.shape import text
+from treadle.graph.shape import equal_shapes, text
 from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import sizes_array
@@ -86,6 +86,14 @@ def other_sizes(facts: Facts, rng: random.Random) -> list[dict[str, int]]:
     return found
 
 
+def assert_stable(facts: Facts, results: list[Info], infer: Callable[[], list[Info]]) -> None:
+    """Another inference gives sizes that are known to be equal, and assumes nothing more."""
+    guards = list(map(str, facts.guards))
+    for before, after in zip(results, infer(), strict=True):
+        assert equal_shapes(before.shape, after.shape) or before.shape is after.shape is None
+    assert list(map(str, facts.guards)) == guards
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_rules_hold_for_all_sizes_under_the_guards(case: Case, mode: str) -> None:
@@ -96,6 +104,7 @@ def test_rules_hold_for_all_sizes_under_the_guards(case: Case, mode: str) -> Non
     results = infer_node(node, operands)
     samples = {name: symbol.hint for name, symbol in facts.symbols.items()}
     assert all(is_assumed(guard, samples) for guard in facts.guards)
+    assert_stable(facts, results, lambda: infer_node(node, operands))
     for values in (samples, *other_sizes(facts, random.Random(case.id + mode))):
         wanted = infer_node(node, [at(info, values) for info in operands])
         for result, expected in zip(results, wanted, strict=True):
@@ -280,6 +289,7 @@ def test_ordinary_models_need_few_guards(name: str) -> None:
     assert result.shape is not None
     assert text(result.shape) == shape
     assert tuple(map(str, facts.guards)) == guards
+    assert_stable(facts, [result], lambda: OPS[op].infer(attrs, operands, 1)[:1])
     rng = random.Random(name)
     for _ in range(20):
         values = {key: rng.randint(1, 70) for key in SAMPLES}
