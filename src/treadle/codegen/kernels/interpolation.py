@@ -16,6 +16,7 @@ from treadle.codegen.emit.math_base import absolute
 from treadle.codegen.emit.math_round import ceil
 from treadle.codegen.emit.memory import store
 from treadle.codegen.emit.types import DOUBLE, I64
+from treadle.codegen.emit.vectors import like
 from treadle.dtypes import f64, i64
 from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
 
@@ -25,10 +26,10 @@ def emit_interpolation(k: Kernel, spec: InterpolationSpec) -> None:
     args = k.args(InterpolationArgs[ir.Value], spec)
     curve = _cubic(k, k.b.bitcast(args.coefficient, DOUBLE)) if spec.cubic else _triangle(k)
     taps, first = (4, -1) if spec.cubic else (2, 0)
-    scale = k.b.fdiv(_real(k, args.numerator), _real(k, args.denominator))
+    scale = scale_of(k, args.numerator, args.denominator)
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, begin, end, name="position") as position:
-        at = _coordinate(k, spec.coordinate_mode, position.index, args, scale)
+        at = coordinate(k, spec.coordinate_mode, position.index, (args.size, args.units), scale)
         left = k.b.fptosi(k.b.fsub(ceil(k, at), DOUBLE(1.0)), I64)
         neighbours = [k.add(left, first + tap) for tap in range(taps)]
         weights = [curve(absolute(k, k.b.fsub(_real(k, neighbour), at))) for neighbour in neighbours]
@@ -45,23 +46,30 @@ def _real(k: Kernel, index: Index) -> ir.Value:
     return k.b.sitofp(as_i64(index), DOUBLE)
 
 
-def _coordinate(
-    k: Kernel, mode: str, position: ir.Value, args: InterpolationArgs[ir.Value], scale: ir.Value
-) -> ir.Value:
-    """Where position `position` of the result lies on the axis of x."""
-    at, half = _real(k, position), DOUBLE(0.5)
+def scale_of(k: Kernel, numerator: ir.Value, denominator: ir.Value) -> ir.Value:
+    """numerator / denominator in f64."""
+    return k.b.fdiv(_real(k, numerator), _real(k, denominator))
+
+
+def coordinate(k: Kernel, mode: str, position: ir.Value, sizes: tuple[ir.Value, ir.Value], scale: ir.Value) -> ir.Value:
+    """Where `position` of the result lies on the axis of x, in the type of `scale`; `sizes` are those of x and of the
+    result."""
+
+    def real(index: Index) -> ir.Value:
+        return k.b.sitofp(as_i64(index), scale.type)
+
+    size, out = sizes
+    at, half = real(position), like(scale, 0.5)
     if mode == "asymmetric":
         return k.b.fdiv(at, scale)
     if mode == "align_corners":
-        last = _real(k, k.max(k.sub(args.units, 1), 1))
-        return k.b.fdiv(k.b.fmul(at, _real(k, k.sub(args.size, 1))), last)
+        return k.b.fdiv(k.b.fmul(at, real(k.sub(size, 1))), real(k.max(k.sub(out, 1), 1)))
     found = k.b.fsub(k.b.fdiv(k.b.fadd(at, half), scale), half)
     if mode == "pytorch_half_pixel":
-        return k.b.select(k.b.icmp_signed("==", args.units, I64(1)), DOUBLE(0.0), found)
+        return k.b.select(k.b.icmp_signed("==", out, I64(1)), like(scale, 0.0), found)
     if mode == "half_pixel_symmetric":
-        size = _real(k, args.size)
-        covered = k.b.fdiv(_real(k, args.units), k.b.fmul(scale, size))
-        return k.b.fadd(found, k.b.fmul(k.b.fmul(size, half), k.b.fsub(DOUBLE(1.0), covered)))
+        covered = k.b.fdiv(real(out), k.b.fmul(scale, real(size)))
+        return k.b.fadd(found, k.b.fmul(k.b.fmul(real(size), half), k.b.fsub(like(scale, 1.0), covered)))
     return found
 
 

@@ -38,7 +38,7 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
     of sizes or the number of taps depends on it: then expressions are pinned.
     """
     dtype, size, out = node.output.known_dtype, node.operand(0).static_shape[axis], found.sizes[axis]
-    ratio = _ratio(found.scales[axis])
+    ratio = ratio_of(found.scales[axis])
     is_open = any(map(is_expression, (size, out, found.scales[axis])))
     crops = node.attrs["coordinate_mode"] == "tf_crop_and_resize"
     if not is_open or crops or node.attrs.get("antialias", False) or ratio is None:
@@ -72,7 +72,7 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
     return Taps(indices, weights, out, taps, (call,))
 
 
-def _ratio(scale: float) -> tuple[int, int] | None:
+def ratio_of(scale: float) -> tuple[int, int] | None:
     """Two integers, exact in f64, whose quotient in f64 is `scale`; None if there are none, or none are known."""
     if isinstance(scale, RealExpr):
         integers = scale.op == "div" and all(isinstance(arg, int) or type(arg) is DimExpr for arg in scale.args)

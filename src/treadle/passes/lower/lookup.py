@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treadle.errors import InternalError
+from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, strides_of, text
 from treadle.graph.value import Value
@@ -35,23 +37,44 @@ def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Ta
     shape = tuple(len(table) for table in places)
     if elements(shape) * run * y.known_dtype.size != nbytes(y):
         raise InternalError(f"{node.place}: tables of {shape} places do not fill {text(y.static_shape)}")
-    low, high = _consecutive(places[-1], run)
-    units = elements(shape[:-1]) if elements(shape) else 0
-    looked_up = (shape[-1] - (high - low)) * max(units, 1)
+    table = ctx.constant(np.concatenate([*places, np.zeros(1, np.int64)]), f"{y.name}.places")
+    return call_of(node, ctx, Lookup(table, value, shape, run, _consecutive(places[-1], run)))
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The operands of a lookup: `table` has the tables of all axes, of `counts` entries each, and one entry more.
+
+    The entries of the last table from `middle[0]` to `middle[1]` follow each other in x.
+    """
+
+    table: Value
+    value: Value
+    counts: tuple[int, ...]
+    run: int
+    middle: tuple[int, int]
+
+
+def call_of(node: Node, ctx: LowerContext, lookup: Lookup) -> Call:
+    """The call of the lookup from the first operand of `node` to its result."""
+    x, y = node.operand(0), node.output
+    counts, (low, high) = lookup.counts, lookup.middle
+    units = elements(counts[:-1]) if elements(counts) else 0
+    looked_up = (counts[-1] - (high - low)) * maximum(units, 1)
     traffic = 2.0 * nbytes(y)
     cost = traffic / BYTES_PER_NS + looked_up * _PLACE_NS + units
-    chunks, per_chunk = partition(units, cost / max(units, 1))
-    table = ctx.constant(np.concatenate([*places, np.zeros(1, np.int64)]), f"{y.name}.places")
-    spec = LookupSpec(size=x.known_dtype.size, rank=len(shape), single=run == 1)
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    spec = LookupSpec(size=x.known_dtype.size, rank=len(counts), single=lookup.run == 1)
     args = LookupArgs(
         units=units,
         units_per_chunk=per_chunk,
-        run=run,
+        run=lookup.run,
         low=low,
         high=high,
-        sizes=tuple(max(size, 1) for size in shape),
+        sizes=tuple(maximum(count, 1) for count in counts),
     )
-    return ctx.call(node, spec, (y,), (x, table, value), args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)
+    reads = (x, lookup.table, lookup.value)
+    return ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)
 
 
 def _merged(places: list[Table], sizes: Sequence[int], run: int) -> tuple[list[Table], int]:

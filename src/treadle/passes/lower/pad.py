@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import numpy as np
 
+from treadle.graph.dim import equals
+from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
+from treadle.graph.shape import is_open
 from treadle.graph.value import Value
-from treadle.ops.operands import numbers
 from treadle.ops.pad import pad, resolved
+from treadle.ops.sizes import known_sizes
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.lookup import Table, lookup_call
+from treadle.passes.lower.places import Places, open_lookup_calls
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE
 
 
 def lower_pad(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None unless pads and axes are constants, or if padded channels are blocked."""
+    """One kernel, and one for each table of open sizes; None unless pads and axes are constants or sizes, or if padded
+    channels are blocked."""
     x, y = node.operand(0), node.output
-    pads, axes = node.operand(1), node.inputs[3] if len(node.inputs) > 3 else None
-    shape = x.static_shape
-    if not pads.is_constant or (axes is not None and not axes.is_constant) or x.layout != y.layout or not shape:
+    pads, axes = known_sizes(node.operand(1)), node.inputs[3] if len(node.inputs) > 3 else None
+    over, shape, mode = known_sizes(axes), x.static_shape, node.attrs["mode"]
+    if pads is None or (axes is not None and over is None) or x.layout != y.layout or not shape:
         return None
-    assert pads.data is not None
-    over = None if axes is None or axes.data is None else numbers(axes.data)
-    widths = resolved(shape, numbers(pads.data), over)
-    if x.known_dtype.kind == "string" or (x.layout is not None and widths[1] != (0, 0)):
+    widths = resolved(shape, pads, over)
+    if x.known_dtype.kind == "string" or (x.layout is not None and not is_kept(*widths[1])):
         return None
-    tables = [_table(dim, *width, node.attrs["mode"]) for dim, width in zip(shape, widths, strict=True)]
+    if is_open((*shape, *pads)):
+        padded = zip(physical_shape(shape, x.layout), widths, strict=False)
+        places = [None if is_kept(*width) else Places.padded(dim, *width, mode) for dim, width in padded]
+        return open_lookup_calls(node, ctx, _fill(node, ctx), places)
+    tables = [_table(dim, *width, mode) for dim, width in zip(shape, widths, strict=True)]
     if x.layout is not None:
         tables[1] = np.arange(x.layout.physical(shape)[1])
     return [lookup_call(node, ctx, _fill(node, ctx), tables, 1 if x.layout is None else x.layout.block)]
+
+
+def is_kept(begin: int, end: int) -> bool:
+    """Whether an axis with these pads is copied whole, whatever the sizes."""
+    return equals(begin, 0) and equals(end, 0)
 
 
 def _table(size: int, begin: int, end: int, mode: str) -> Table:

@@ -7,16 +7,17 @@ import numpy as np
 from treadle.dtypes import f32, f64
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
-from treadle.graph.shape import around
+from treadle.graph.shape import around, is_open
 from treadle.graph.value import Value
-from treadle.ops.interpolation import AxisWeights
 from treadle.ops.resize import Resizing, changed_axes, resizing, tables
 from treadle.ops.sizes import known_value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
-from treadle.passes.lower.interpolation import Taps, taps_of
+from treadle.passes.lower.interpolation import Taps, ratio_of, taps_of
 from treadle.passes.lower.lookup import lookup_call
+from treadle.passes.lower.places import Places, open_lookup_calls
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE
+from treadle.plan.kernels.places import PlacesSpec
 from treadle.plan.kernels.resample import ResampleArgs, ResampleSpec
 
 
@@ -42,7 +43,7 @@ def lower_resize(node: Node, ctx: LowerContext) -> list[Call] | None:
     if x.known_dtype.kind == "string" or (x.layout is not None and 1 in changed):
         return None
     if node.attrs["mode"] == "nearest":
-        return [_nearest(node, ctx, tables(node.attrs, x.static_shape, found))]
+        return _nearest(node, ctx, found, changed)
     return _interpolated(node, ctx, found, changed) if x.known_dtype in (f32, f64) else None
 
 
@@ -61,15 +62,36 @@ def _interpolated(node: Node, ctx: LowerContext, found: Resizing, changed: list[
     return calls
 
 
-def _nearest(node: Node, ctx: LowerContext, changed: dict[int, AxisWeights]) -> Call:
+def _nearest(node: Node, ctx: LowerContext, found: Resizing, changed: list[int]) -> list[Call]:
     x, y = node.operand(0), node.output
+    outside = np.asarray([node.attrs.get("extrapolation", 0.0)]).astype(y.known_dtype.numpy)
+    value = ctx.constant(outside, f"{y.name}.outside")
     shape = physical_shape(x.static_shape, x.layout)
-    positions = [np.arange(dim, dtype=np.int64) for dim in shape]
-    for axis, table in changed.items():
+    if is_open((*x.static_shape, *found.sizes)):
+        places = _places(node, found, changed)
+        if places is not None:
+            return open_lookup_calls(node, ctx, value, places)
+    positions = [np.arange(int(dim), dtype=np.int64) for dim in shape]
+    for axis, table in tables(node.attrs, x.static_shape, found).items():
         positions[axis] = np.where(table.outside, OUTSIDE, table.indices[:, 0]).astype(np.int64)
     run = 1 if x.layout is None else len(positions.pop())
-    outside = np.asarray([node.attrs.get("extrapolation", 0.0)]).astype(y.known_dtype.numpy)
-    return lookup_call(node, ctx, ctx.constant(outside, f"{y.name}.outside"), positions, run)
+    return [lookup_call(node, ctx, value, positions, run)]
+
+
+def _places(node: Node, found: Resizing, changed: list[int]) -> list[Places | None] | None:
+    """The table of each axis, None where it does not change; None if positions are extrapolated, or a scale is no
+    ratio of sizes."""
+    shape, mode = node.operand(0).static_shape, node.attrs["coordinate_mode"]
+    spec = PlacesSpec(
+        how="nearest", coordinate_mode=mode, nearest_mode=node.attrs.get("nearest_mode", "round_prefer_floor")
+    )
+    places: list[Places | None] = [None] * len(shape)
+    for axis in changed:
+        ratio = ratio_of(found.scales[axis])
+        if ratio is None or mode == "tf_crop_and_resize":
+            return None
+        places[axis] = Places(spec, found.sizes[axis], shape[axis], ratio=ratio)
+    return places
 
 
 def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis: int, tables: Taps) -> Call:
