@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -11,6 +11,13 @@ from treadle.dtypes import DType
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
+
+
+class NodeParts(TypedDict, total=False):
+    """The keyword arguments of `Graph.make` and `Graph.add`."""
+
+    name: str
+    outputs: Sequence[Value] | int
 
 
 class Graph:
@@ -73,16 +80,10 @@ class Graph:
         return Node(op, inputs, results, dict(attrs or {}), name or op)
 
     def add(
-        self,
-        op: str,
-        inputs: Sequence[Value | None],
-        attrs: dict[str, Any] | None = None,
-        *,
-        name: str = "",
-        outputs: Sequence[Value] | int = 1,
+        self, op: str, inputs: Sequence[Value | None], attrs: dict[str, Any] | None = None, **parts: Unpack[NodeParts]
     ) -> Node:
-        """Append a node, linked to its operands, and return it."""
-        node = self.make(op, inputs, attrs, name=name, outputs=outputs)
+        """Make a node as `make` does, append it, link it to its operands, and return it."""
+        node = self.make(op, inputs, attrs, **parts)
         self.nodes.append(node)
         link(node)
         return node
