@@ -86,7 +86,7 @@ def common_dim(left: int, right: int) -> int | None:
 
 
 def certain_broadcast(*shapes: StaticShape) -> StaticShape | None:
-    """The common shape of `shapes`, if they broadcast for every value of the symbols. Nothing is assumed."""
+    """The common shape of `shapes`, if they are known to broadcast; else None. Nothing is assumed."""
     rank = max((len(shape) for shape in shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -100,7 +100,7 @@ def certain_broadcast(*shapes: StaticShape) -> StaticShape | None:
 
 
 def equal_shapes(left: Shape | None, right: Shape | None) -> bool:
-    """Whether two shapes are known, and equal for every value of the symbols. Nothing is assumed."""
+    """Whether two shapes are known, and known to be equal. Nothing is assumed."""
     if left is None or right is None or len(left) != len(right):
         return False
     return all(
@@ -110,7 +110,7 @@ def equal_shapes(left: Shape | None, right: Shape | None) -> bool:
 
 
 def may_be_empty(shape: StaticShape) -> bool:
-    """Whether a dimension is 0 for some value of the symbols. Nothing is assumed."""
+    """Whether a dimension is not known to be 1 or more. Nothing is assumed."""
     return not all(at_least(dim, 1) for dim in shape)
 
 

@@ -49,6 +49,10 @@ class Pass(Protocol):
 
     It needs a valid graph whose static shapes are inferred where they can be, leaves one behind, and
     keeps the number and order of the graph's inputs and outputs. Its docstring shows before -> after.
+
+    Sizes may be expressions. An optional rewrite applies where it is known to be right (`equals`, `divides`,
+    `equal_shapes`, `certain_broadcast`), so that it adds no guard; what only decides which way is faster is decided by
+    the sample sizes (`hint_of`, `sample_elements`).
     """
 
     @property

@@ -327,6 +327,20 @@ def test_a_sum_of_unknown_length_is_exact() -> None:
     assert facts.guards == []
 
 
+def test_sizes_that_were_assumed_to_be_equal_are_equal() -> None:
+    """
+    An addition of two batches needs them to be one, so the epilogue of a product can read the other.
+    """
+    facts = Facts()
+    w = Writer()
+    x, y = (w.input(facts.symbol(name, 3), 8, name=name) for name in "xy")
+    graph = w.done(w.op("add", w.matmul(x, w.weights(8, 8)), y))
+    FuseEpilogue().run(graph, PassContext(TARGET))
+
+    assert [node.op for node in graph.nodes] == ["matmul"]
+    assert [str(guard) for guard in facts.guards] == ["x - y == 0"]
+
+
 @pytest.mark.parametrize(("queries", "ops"), [(20, ["attention"]), (1, ["matmul", "softmax", "matmul"])])
 def test_samples_alone_decide_what_is_faster(queries: int, ops: list[str]) -> None:
     """
