@@ -17,14 +17,10 @@ namespace {
 
 using Pair = std::pair<std::int64_t, std::int64_t>;
 
-treadle::Division to_division(Pair axis) {
-    if (axis.first >= 1 && axis.second >= 1) return {axis.first, axis.second};
-    throw std::invalid_argument("load_imbalance: an axis must have at least 1 unit and 1 unit per chunk, got (" +
-                                std::to_string(axis.first) + ", " + std::to_string(axis.second) + ")");
-}
-
-double load_imbalance(Pair rows, Pair columns, double wanted) {
-    return treadle::load_imbalance(to_division(rows), to_division(columns), wanted);
+void check_axes(const char* function, const char* one, std::int64_t size, const char* other, std::int64_t other_size) {
+    if (size >= 1 && other_size >= 1) return;
+    throw std::invalid_argument(std::string(function) + ": " + one + " and " + other + " must be at least 1, got " +
+                                std::to_string(size) + " and " + std::to_string(other_size));
 }
 
 double imbalance_factor(std::int64_t chunks) {
@@ -40,18 +36,34 @@ std::tuple<std::int64_t, std::int64_t, std::int64_t> choose_grid(std::int64_t bl
     return {grid.batches, grid.blocks, grid.panels};
 }
 
+Pair partition_conv(std::int64_t units, std::int64_t groups, double ns, std::int64_t weight_bytes,
+                    std::int64_t x_bytes) {
+    check_axes("partition_conv", "units", units, "groups", groups);
+    const auto chunk = treadle::partition_conv({units, groups, ns, weight_bytes, x_bytes});
+    return {chunk.units, chunk.groups};
+}
+
+Pair partition_planes(std::int64_t planes, std::int64_t rows, double ns) {
+    check_axes("partition_planes", "planes", planes, "rows", rows);
+    const auto chunk = treadle::partition_planes(planes, rows, ns);
+    return {chunk.planes, chunk.rows};
+}
+
+std::int64_t choose_band(std::int64_t images, std::int64_t out_rows, std::int64_t rows, std::int64_t row_bytes,
+                         std::int64_t reach, std::int64_t stride, std::int64_t weight_bytes, std::int64_t scratch,
+                         double conv_ns, double pool_ns, std::int64_t l2) {
+    check_axes("choose_band", "images", images, "out_rows", out_rows);
+    check_axes("choose_band", "rows", rows, "reach", reach);
+    return treadle::choose_band(
+        {images, out_rows, rows, row_bytes, reach, stride, weight_bytes, scratch, conv_ns, pool_ns, l2});
+}
+
 }  // namespace
 
 void bind_tiling(nb::module_& m) {
     m.attr("CHUNK_NS") = treadle::kChunkNs;
     m.attr("LEAST_CHUNK_NS") = treadle::kLeastChunkNs;
-    m.attr("USEFUL_CHUNKS") = treadle::kUsefulChunks;
-    m.attr("MAX_CHUNKS") = treadle::kMaxChunks;
     m.attr("BYTES_PER_NS") = treadle::kBytesPerNs;
-    m.def("wanted_chunks", &treadle::wanted_chunks, nb::arg("ns"), nb::arg("usual") = treadle::kChunkNs,
-          "Return the best number of chunks for an op of `ns`; chunks of a long op are worth `usual` ns.");
-    m.def("load_imbalance", &load_imbalance, nb::arg("rows"), nb::arg("columns"), nb::arg("wanted"),
-          "Return the share of the time that is lost by a partition along two axes, each (units, units per chunk).");
     m.def("imbalance_factor", &imbalance_factor, nb::arg("chunks"),
           "Return the time of equal chunks relative to a perfect balance, averaged over usual numbers of workers.");
     m.def("units_per_chunk", &treadle::units_per_chunk, nb::arg("units"), nb::arg("ns_per_unit"),
@@ -59,4 +71,13 @@ void bind_tiling(nb::module_& m) {
     m.def("choose_grid", &choose_grid, nb::arg("blocks"), nb::arg("panels"), nb::arg("batches"), nb::arg("block_ns"),
           nb::arg("a_bytes"), nb::arg("b_bytes"), nb::arg("l2"), nb::arg("copies"), nb::arg("share"),
           "Return the batches, blocks and panels of each chunk of a batch of matrix products.");
+    m.def("partition_conv", &partition_conv, nb::arg("units"), nb::arg("groups"), nb::arg("ns"),
+          nb::arg("weight_bytes"), nb::arg("x_bytes"),
+          "Return the units and the groups of output channels of each chunk of a direct convolution.");
+    m.def("partition_planes", &partition_planes, nb::arg("planes"), nb::arg("rows"), nb::arg("ns"),
+          "Return the planes and the rows of each chunk of a depthwise convolution.");
+    m.def("choose_band", &choose_band, nb::arg("images"), nb::arg("out_rows"), nb::arg("rows"), nb::arg("row_bytes"),
+          nb::arg("reach"), nb::arg("stride"), nb::arg("weight_bytes"), nb::arg("scratch"), nb::arg("conv_ns"),
+          nb::arg("pool_ns"), nb::arg("l2"),
+          "Return the pooled rows of each chunk of a convolution that is pooled at once; 0 if two calls are faster.");
 }

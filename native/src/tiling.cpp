@@ -35,6 +35,15 @@ constexpr std::int64_t kEnoughChunks = 8;
 constexpr double kCopiedNsPerByte = 0.05;
 constexpr double kPackedNsPerByte = 0.25;
 
+// A chunk of a convolution is worth about this much time.
+constexpr double kConvChunkNs = 30'000.0;
+
+// How fast a chunk reads weights and images that other chunks read too.
+constexpr double kCacheBytesPerNs = 16.0;
+
+// The part of L2 that the rows of a convolution may fill that is pooled at once.
+constexpr double kBandShare = 0.5;
+
 constexpr std::int64_t ceil_div(std::int64_t size, std::int64_t number) { return size / number + (size % number > 0); }
 
 constexpr double real(std::int64_t number) { return static_cast<double>(number); }
@@ -146,6 +155,72 @@ Grid choose_grid(const GridRequest& asked) {
         if (cost < lowest) {
             lowest = cost;
             best = grid;
+        }
+    }
+    return best;
+}
+
+ConvPartition partition_conv(const ConvRequest& request) {
+    const auto& [units, groups, ns, weight_bytes, x_bytes] = request;
+    const double wanted = wanted_chunks(ns, kConvChunkNs);
+    ConvPartition best{units, groups};
+    double lowest = std::numeric_limits<double>::infinity();
+    for (std::int64_t group_chunks = 1; group_chunks <= groups; ++group_chunks) {
+        const std::int64_t groups_each = ceil_div(groups, group_chunks);
+        if (ceil_div(groups, groups_each) < group_chunks) continue;
+        // Numbers of chunks along the units near `share`, from the largest on; if all are below, the largest.
+        const double share = wanted / real(group_chunks), least = 0.8 * share;
+        const std::int64_t fewest = std::max(std::int64_t{1}, static_cast<std::int64_t>(std::ceil(least)));
+        std::int64_t previous = 0;
+        for (std::int64_t count = std::max(fewest, static_cast<std::int64_t>(1.3 * share)); count >= fewest; --count) {
+            const std::int64_t units_each = ceil_div(units, std::min(units, count));
+            const std::int64_t unit_chunks = ceil_div(units, units_each);
+            if (units_each == previous) continue;
+            if (previous > 0 && real(unit_chunks) < least) break;
+            previous = units_each;
+            const double traffic = real(unit_chunks * weight_bytes + group_chunks * x_bytes) / kCacheBytesPerNs;
+            const double cost = traffic + ns * load_imbalance({groups, groups_each}, {units, units_each}, wanted);
+            if (cost < lowest) {
+                lowest = cost;
+                best = {units_each, groups_each};
+            }
+        }
+    }
+    return best;
+}
+
+PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns) {
+    const double wanted = wanted_chunks(ns);
+    PlanePartition best{planes, rows};
+    double lowest = std::numeric_limits<double>::infinity();
+    const auto consider = [&](PlanePartition chunk) {
+        const double lost = load_imbalance({planes, chunk.planes}, {rows, chunk.rows}, wanted);
+        if (lost >= lowest) return;
+        lowest = lost;
+        best = chunk;
+    };
+    for (std::int64_t each = 1; each <= planes; ++each) consider({each, rows});
+    for (std::int64_t each = rows - 1; each >= 1; --each) consider({1, each});
+    return best;
+}
+
+std::int64_t choose_band(const BandRequest& request) {
+    const double ns = request.conv_ns + request.pool_ns;
+    const double wanted = std::min(wanted_chunks(ns), real(kUsefulChunks));
+    const std::int64_t shared = std::max(std::int64_t{0}, request.reach - request.stride);
+    std::int64_t best = 0;
+    double lowest = real(request.images * request.rows * request.row_bytes) / kBytesPerNs;
+    for (std::int64_t rows = 1; rows <= request.out_rows; ++rows) {
+        const std::int64_t most = std::min((rows - 1) * request.stride + request.reach, request.rows);
+        if (real(most * request.row_bytes + request.scratch) > kBandShare * real(request.l2)) break;
+        const std::int64_t chunks = ceil_div(request.out_rows, rows);
+        const double again = real(shared * (chunks - 1)) * request.conv_ns / real(request.rows);
+        const double fetched = real(request.images * chunks * request.weight_bytes) / kCacheBytesPerNs;
+        const double lost = ns * load_imbalance({request.out_rows, rows}, {request.images, 1}, wanted);
+        const double cost = again + fetched + lost;
+        if (cost < lowest || (best == 0 && cost == lowest)) {
+            lowest = cost;
+            best = rows;
         }
     }
     return best;

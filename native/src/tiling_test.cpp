@@ -41,6 +41,37 @@ TREADLE_TEST(eight_equal_chunks_are_balanced) {
     CHECK(imbalance_factor(1) > imbalance_factor(7) && imbalance_factor(7) > 1.0);
 }
 
+TREADLE_TEST(uneven_grids_of_chunks_have_load_imbalance) {
+    CHECK_EQUAL(0.0, load_imbalance({4, 1}, {4, 2}, 8.0));
+    CHECK(load_imbalance({4, 3}, {3, 1}, 8.0) > 0.0);
+}
+
+TREADLE_TEST(chunks_of_convolutions_are_within_their_axes) {
+    for (const std::int64_t units : {1, 7, 56, 3000}) {
+        for (const std::int64_t groups : {1, 3, 64}) {
+            for (const double ns : {0.0, 1e4, 1e6, 1e9}) {
+                const ConvPartition chunk = partition_conv({units, groups, ns, 1 << 20, 1 << 18});
+                CHECK(chunk.units >= 1 && chunk.units <= units && chunk.groups >= 1 && chunk.groups <= groups);
+                const PlanePartition planes = partition_planes(units, groups, ns);
+                CHECK(planes.planes == 1 || planes.rows == groups);
+                CHECK(planes.planes >= 1 && planes.planes <= units && planes.rows >= 1 && planes.rows <= groups);
+            }
+        }
+    }
+    CHECK_EQUAL(3000, partition_conv({3000, 1, 0.0, 0, 0}).units);
+}
+
+TREADLE_TEST(bands_fit_the_cache_and_pay) {
+    BandRequest request{1, 56, 112, 1 << 14, 3, 2, 1 << 12, 0, 4e5, 2e4, 1 << 21};
+    const std::int64_t rows = choose_band(request);
+    CHECK(rows >= 1 && ((rows - 1) * 2 + 3) << 14 <= 1 << 20);
+    request.l2 = 1 << 10;
+    CHECK_EQUAL(0, choose_band(request));
+    request.l2 = 1 << 21;
+    request.weight_bytes = 1 << 30;
+    CHECK_EQUAL(0, choose_band(request));
+}
+
 TREADLE_TEST(a_grid_divides_each_axis_into_full_chunks) {
     for (const std::int64_t blocks : {0, 1, 15, 2000}) {
         for (const std::int64_t panels : {0, 1, 16, 300}) {

@@ -16,11 +16,7 @@ CHUNK_NS: float
 """A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
 
 LEAST_CHUNK_NS: float
-
-USEFUL_CHUNKS: int
-"""Chunks of a short op, unless each would be worth less than LEAST_CHUNK_NS."""
-
-MAX_CHUNKS: int
+"""A short op has eight chunks, unless each would be worth less than this."""
 
 BYTES_PER_NS: float
 """Memory traffic of one core that the cost model assumes."""
@@ -260,18 +256,6 @@ class BufferPool:
     def idle_bytes() -> int:
         """Return the size of the idle buffers of all pools."""
 
-def wanted_chunks(ns: float, usual: float = ...) -> float:
-    """Return the best number of chunks for an op of `ns`; chunks of a long op are worth `usual` ns."""
-
-def load_imbalance(rows: tuple[int, int], columns: tuple[int, int], wanted: float) -> float:
-    """Return the share of the time that is lost by a partition along two axes, each (units, units per chunk).
-
-    Workers draw chunks row by row; the last chunk of each axis may be smaller. Lost is the time in which workers wait
-    for each other, averaged over usual numbers of workers up to the `wanted` number of chunks. Other numbers of chunks
-    than `wanted` are charged a little. Products of tiles, whose costs were fitted with equal chunks, use
-    `imbalance_factor` instead. Raises ValueError for an empty axis or chunk.
-    """
-
 def imbalance_factor(chunks: int) -> float:
     """Return the time of `chunks` equal chunks relative to a perfect balance, averaged over usual numbers of workers.
 
@@ -297,6 +281,39 @@ def choose_grid(
     `block_ns` is the time of one block of one panel, `a_bytes` and `b_bytes` the sizes of one product's factors,
     `share` the part of the depth that is multiplied at once. Where `copies` is true, b is copied, by each chunk or,
     where several would copy the same panel, beforehand.
+    """
+
+def partition_conv(units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int) -> tuple[int, int]:
+    """Return the units and the groups of output channels of each chunk of a direct convolution that takes `ns`.
+
+    Each chunk of units reads `weight_bytes`, each chunk of groups `x_bytes`. Raises ValueError without units or groups.
+    """
+
+def partition_planes(planes: int, rows: int, ns: float) -> tuple[int, int]:
+    """Return the planes and the rows of each chunk of a depthwise convolution that takes `ns`.
+
+    One of them is undivided: it is the most even partition. Raises ValueError without planes or rows.
+    """
+
+def choose_band(
+    images: int,
+    out_rows: int,
+    rows: int,
+    row_bytes: int,
+    reach: int,
+    stride: int,
+    weight_bytes: int,
+    scratch: int,
+    conv_ns: float,
+    pool_ns: float,
+    l2: int,
+) -> int:
+    """Return the pooled rows of each chunk of a convolution that is pooled at once; 0 if two calls are faster.
+
+    The convolution has `rows` rows of `row_bytes`, needs `scratch` bytes beside them and takes `conv_ns`; the pooled
+    image has `out_rows`, and a window reads `reach` rows. Costs are rows that two chunks compute, weights that each
+    reads, and load imbalance. Two calls are faster where these exceed the time to write the convolution's result to
+    memory once. Raises ValueError for sizes below 1.
     """
 
 def check_run() -> None:

@@ -64,4 +64,52 @@ struct Grid {
 // choose_grid() returns chunks worth about kChunkNs each that move the least memory.
 Grid choose_grid(const GridRequest& request);
 
+// ConvRequest is a direct convolution: units of the images, and groups of output channels. Both are at least 1.
+struct ConvRequest {
+    std::int64_t units;
+    std::int64_t groups;
+    double ns;                  // the time of the whole
+    std::int64_t weight_bytes;  // read by each chunk of units
+    std::int64_t x_bytes;       // read by each chunk of groups
+};
+
+// ConvPartition is what a chunk of a direct convolution has of each axis.
+struct ConvPartition {
+    std::int64_t units;
+    std::int64_t groups;
+};
+
+// partition_conv() returns chunks of little traffic and load imbalance, worth about 30 us.
+ConvPartition partition_conv(const ConvRequest& request);
+
+// PlanePartition is what a chunk of a depthwise convolution has of each axis; one of them is undivided.
+struct PlanePartition {
+    std::int64_t planes;
+    std::int64_t rows;
+};
+
+// partition_planes() returns the most even partition into about wanted_chunks(ns) chunks. Both axes are at least 1.
+PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns);
+
+// BandRequest is a direct convolution of `images`, whose result a max pooling reads. Lengths are those of the vertical axis,
+// all at least 1.
+struct BandRequest {
+    std::int64_t images;
+    std::int64_t out_rows;  // of the pooled image
+    std::int64_t rows;      // of the convolution's result, which has `row_bytes` each
+    std::int64_t row_bytes;
+    std::int64_t reach;  // rows of a window
+    std::int64_t stride;
+    std::int64_t weight_bytes;
+    std::int64_t scratch;  // bytes that the convolution needs beside its result
+    double conv_ns;
+    double pool_ns;
+    std::int64_t l2;
+};
+
+// choose_band() returns the rows of the pooled image that a chunk computes, the cheapest number. Costs are rows that two
+// chunks compute, weights that each reads, and load imbalance. It is 0 where these exceed the time to write the
+// convolution's result to memory once, and where no band fits in L2.
+std::int64_t choose_band(const BandRequest& request);
+
 }  // namespace treadle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from treadle.passes.lower.base import partition
-from treadle.passes.lower.searches import LEAST_CHUNK_NS, MAX_CHUNKS, load_imbalance, wanted_chunks
+from treadle.passes.lower.searches import LEAST_CHUNK_NS
 
 
 def time_of(chunks: int, per_chunk: int, units: int, workers: int) -> int:
@@ -39,11 +39,11 @@ def test_chunks_cover_all_units_and_none_is_empty(units: int, ns: float) -> None
 
 def test_short_work_is_one_chunk_and_long_work_many() -> None:
     """
-    A chunk takes longer than drawing it, and there are at most MAX_CHUNKS.
+    A chunk takes longer than drawing it, and there are at most 256.
     """
     assert partition(1000, 0.9 * LEAST_CHUNK_NS / 1000)[0] == 1
-    assert partition(1 << 20, 1e6)[0] <= MAX_CHUNKS
-    assert wanted_chunks(0.0) == 1.0
+    assert partition(1 << 20, 1e6)[0] <= 256
+    assert partition(1 << 20, 0.0)[0] == 1
 
 
 def test_units_per_chunk_are_a_multiple() -> None:
@@ -52,13 +52,3 @@ def test_units_per_chunk_are_a_multiple() -> None:
     """
     for units in (100, 4096, 150_528):
         assert partition(units, 1.0, 64)[1] % 64 == 0
-
-
-def test_no_grid_of_chunks_beats_the_balanced_one() -> None:
-    """
-    8 chunks of 4 x 4 units have no load imbalance; 7, and 6 of different sizes, have.
-    """
-    even = load_imbalance((4, 1), (4, 2), 8.0)
-    assert even == 0.0
-    assert load_imbalance((7, 1), (1, 1), 8.0) > even
-    assert load_imbalance((4, 3), (3, 1), 8.0) > even

@@ -51,16 +51,32 @@ def test_no_units_are_one_chunk() -> None:
     assert partition(0, 10.0) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("axis", "text"), [((0, 1), r"got \(0, 1\)"), ((4, 0), r"got \(4, 0\)"), ((4, -1), r"got \(4, -1\)")]
-)
-def test_load_imbalance_refuses_empty_axes(axis: tuple[int, int], text: str) -> None:
+def test_empty_axes_are_refused() -> None:
     """
     Division by their sizes would end the process.
     """
-    for axes in ((axis, (1, 1)), ((1, 1), axis)):
-        with pytest.raises(ValueError, match=text):
-            searches.load_imbalance(*axes, 8.0)
+    with pytest.raises(ValueError, match="units and groups must be at least 1, got 0 and 3"):
+        searches.partition_conv(0, 3, 1e5, 100, 100)
+    with pytest.raises(ValueError, match="planes and rows must be at least 1, got 4 and 0"):
+        searches.partition_planes(4, 0, 1e5)
+    with pytest.raises(ValueError, match="rows and reach must be at least 1, got 0 and 3"):
+        searches.choose_band(1, 4, 0, 64, 3, 2, 64, 0, 1e5, 1e4, 1 << 20)
+
+
+def test_partitions_of_convolutions_are_those_recorded() -> None:
+    """
+    Direct and depthwise convolutions, and those that are pooled at once.
+    """
+    rows = recorded("recorded_convolutions.csv")
+    assert {kind for kind, *_ in rows} == {"direct", "depthwise", "pooled"}
+    for kind, *texts in rows:
+        numbers = [float(text) if "." in text else int(text) for text in texts]
+        if kind == "direct":
+            assert searches.partition_conv(*numbers[:5]) == tuple(numbers[5:])
+        elif kind == "depthwise":
+            assert searches.partition_planes(*numbers[:3]) == tuple(numbers[3:])
+        else:
+            assert searches.choose_band(*numbers[:11]) == numbers[11]
 
 
 def test_imbalance_factor_refuses_no_chunks() -> None:

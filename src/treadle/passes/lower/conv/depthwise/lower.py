@@ -9,12 +9,12 @@ from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import Array, LowerContext, nbytes
-from treadle.passes.lower.conv.depthwise.tiling import depthwise_tiling, partition_planes
+from treadle.passes.lower.conv.depthwise.tiling import depthwise_tiling
 from treadle.passes.lower.conv.depthwise.weights import pack_within_blocks
 from treadle.passes.lower.conv.epilogue import epilogue_operands
 from treadle.passes.lower.conv.rows import EFFICIENCY
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.searches import wanted_chunks
+from treadle.passes.lower.searches import partition_planes
 from treadle.plan.call import Call
 from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConvSpec
 
@@ -52,7 +52,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     planes, rows = shape.images * blocks, shape.out_size[0]
     flops = 2.0 * shape.multiply_adds
     total = ctx.flops_ns(flops, nbytes(x) + nbytes(out), EFFICIENCY)
-    planes_per_chunk, rows_per_chunk = partition_planes(planes, rows, wanted_chunks(total))
+    planes_per_chunk, rows_per_chunk = partition_planes(planes, rows, total)
     row_chunks = -(-rows // rows_per_chunk)
     args = DepthwiseConvArgs(
         planes=planes,

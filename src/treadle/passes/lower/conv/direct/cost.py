@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
-
+from treadle.graph.dim import ceil_div
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.direct.factors import Factors
@@ -11,14 +10,8 @@ from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.rows import EFFICIENCY, choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.registers import sum_registers
-from treadle.passes.lower.searches import load_imbalance, wanted_chunks
-from treadle.plan.kernels.conv.rows import Pair
+from treadle.passes.lower.searches import partition_conv
 from treadle.plan.target import Target
-
-CACHE_BYTES_PER_NS = 16.0
-"""How fast a chunk reads weights and images that other chunks read too."""
-
-_CHUNK_NS = 30_000.0
 
 _PANEL_SHARE = 0.5
 """The part of L2 that the weights of one group of outputs may fill before the sum is computed in passes."""
@@ -72,28 +65,8 @@ def _channels_per_pass(shape: ConvShape, factors: Factors, panel: int, target: T
 
 
 def _partition(shape: ConvShape, factors: Factors, ctx: LowerContext, units: int, groups: int) -> tuple[int, int, int]:
-    """Returns (chunks along the units, units a chunk, groups a chunk): little traffic, chunks of about _CHUNK_NS."""
+    """Returns (chunks along the units, units a chunk, groups a chunk): little traffic and load imbalance."""
     total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.each, 0.0, EFFICIENCY)
-    wanted = wanted_chunks(total, _CHUNK_NS)
-    weights, x = 4 * elements(factors.weights.static_shape) // factors.each, nbytes(factors.x)
-    best: tuple[float, tuple[int, int, int]] | None = None
-    for group_chunks in range(1, groups + 1):
-        per_chunk = -(-groups // group_chunks)
-        if -(-groups // per_chunk) < group_chunks:
-            continue
-        for unit_chunks, units_per_chunk in _unit_partitions(units, wanted / group_chunks):
-            traffic = (unit_chunks * weights + group_chunks * x) / CACHE_BYTES_PER_NS
-            score = traffic + total * load_imbalance((groups, per_chunk), (units, units_per_chunk), wanted)
-            if best is None or score < best[0]:
-                best = (score, (unit_chunks, units_per_chunk, per_chunk))
-    assert best is not None, "there is at least one group"
-    return best[1]
-
-
-def _unit_partitions(units: int, wanted: float) -> list[Pair]:
-    """Returns (chunks, units a chunk) for numbers of chunks near `wanted`; if there is none, for the most below it."""
-    least = 0.8 * wanted
-    counts = range(max(1, ceil(least)), max(1, ceil(least), int(1.3 * wanted)) + 1)
-    sizes = {-(-units // min(units, count)) for count in counts}
-    partitions = [(-(-units // each), each) for each in sorted(sizes)]
-    return [partition for partition in partitions if partition[0] >= least] or partitions[:1]
+    weights = 4 * elements(factors.weights.static_shape) // factors.each
+    units_each, groups_each = partition_conv(units, groups, total, weights, nbytes(factors.x))
+    return ceil_div(units, units_each), units_each, groups_each

@@ -6,19 +6,15 @@ from dataclasses import dataclass
 
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import BYTES_PER_NS, LowerContext, nbytes
-from treadle.passes.lower.conv.direct.cost import CACHE_BYTES_PER_NS
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.pool import Axis, axes_of, lower_max_pool
-from treadle.passes.lower.searches import USEFUL_CHUNKS, load_imbalance, wanted_chunks
+from treadle.passes.lower.searches import choose_band
 from treadle.plan.call import Call
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec
 from treadle.plan.kernels.conv.pooled import PooledConvArgs, PooledConvSpec
 from treadle.plan.kernels.pool import BlockedPoolSpec, PoolArgs
 from treadle.plan.target import LINE
-
-_BAND_SHARE = 0.5
-"""The part of L2 that the rows of the convolution may fill."""
 
 _KINDS = {"scalar", "channel", "ragged"}
 """Kinds of operands of an epilogue that are the same for all rows and images."""
@@ -96,23 +92,18 @@ def _row_bytes(shape: ConvShape, conv: Call) -> int:
 
 
 def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: LowerContext) -> Bands | None:
-    """Returns the cheapest chunks. Costs are rows that two chunks compute, weights that each reads, and load imbalance.
-
-    None where these exceed the time to write the convolution's result to memory once.
-    """
-    weights, between = nbytes(conv.reads[1]), nbytes(conv.writes[0])
-    row_bytes = _row_bytes(shape, conv)
-    total = conv.cost + pool.cost
-    wanted = min(wanted_chunks(total), float(USEFUL_CHUNKS))
-    best: tuple[float, Bands] | None = None
-    for rows in range(1, axis.out + 1):
-        bands = Bands.of(axis, rows)
-        if bands.most * row_bytes + conv.scratch > _BAND_SHARE * ctx.target.l2:
-            break
-        chunks = -(-axis.out // rows)
-        again = max(0, axis.reach - axis.stride) * (chunks - 1) * conv.cost / axis.size
-        fetched = shape.images * chunks * weights / CACHE_BYTES_PER_NS
-        score = again + fetched + total * load_imbalance((axis.out, rows), (shape.images, 1), wanted)
-        if best is None or score < best[0]:
-            best = (score, bands)
-    return best[1] if best is not None and best[0] <= between / BYTES_PER_NS else None
+    """Returns the cheapest chunks; None where two calls are faster, or no chunk's rows fit in L2."""
+    rows = choose_band(
+        images=shape.images,
+        out_rows=axis.out,
+        rows=axis.size,
+        row_bytes=_row_bytes(shape, conv),
+        reach=axis.reach,
+        stride=axis.stride,
+        weight_bytes=nbytes(conv.reads[1]),
+        scratch=conv.scratch,
+        conv_ns=conv.cost,
+        pool_ns=pool.cost,
+        l2=ctx.target.l2,
+    )
+    return Bands.of(axis, rows) if rows else None
