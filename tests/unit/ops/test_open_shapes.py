@@ -19,6 +19,7 @@ from treadle.graph.shape import equal_shapes, text
 from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import sizes_array
+from treadle.ops.reshape import reshaped
 from treadle.ops.resize import scaled
 from treadle.ops.slice import resolved
 from treadle.ops.table import OPS
@@ -368,3 +369,23 @@ def test_a_size_that_cannot_fit_is_refused() -> None:
         OPS["pad"].infer({"mode": "constant"}, (of(sizes.past), known(-sizes.length, 0)), 1)
     with pytest.raises(ShapeError, match="cannot become"):
         OPS["reshape"].infer({}, (of(sizes.batch, sizes.length), known(7, -1)), 1)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_reshapes_that_regroup_axes_need_no_guard(seed: int) -> None:
+    """Axes that are merged, split off by a number or left to -1 give exact sizes, whatever the symbols are."""
+    rng = random.Random(seed)
+    facts = Facts()
+    sizes = [*vars(symbols(facts)).values(), facts.symbol("batch", 3) + 1, 2, 3, 64]
+    shape = [rng.choice(sizes) for _ in range(rng.randint(1, 5))]
+    merged = [shape[0]]
+    for dim in shape[1:]:
+        if rng.random() < 0.5:
+            merged[-1] = merged[-1] * dim
+        else:
+            merged.append(dim)
+    rng.shuffle(merged)
+    wanted = list(merged)
+    wanted[rng.randrange(len(wanted))] = -1
+    assert reshaped(tuple(shape), wanted, allowzero=False) == tuple(merged)
+    assert facts.guards == []
