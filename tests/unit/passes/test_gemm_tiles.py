@@ -7,7 +7,7 @@ import pytest
 from treadle.dtypes import f32
 from treadle.graph.graph import Graph
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, prefetched_panel
+from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, cut_open_rows, prefetched_panel
 from treadle.passes.lower.matmul import lower_matmul
 from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
@@ -29,6 +29,22 @@ def test_a_block_fits_the_registers_and_blocks_cover_the_rows(
     small = tile.blocks - tile.large_blocks
     assert tile.large_blocks * tile.heights[0] + small * tile.heights[-1] == rows
     assert len(tile.heights) == 1 or tile.heights[0] - tile.heights[1] == 1
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 6, 9])
+def test_blocks_of_an_open_number_of_rows_cover_them(most: int) -> None:
+    """
+    Whatever the number turns out to be: as few blocks as it needs, of two heights that differ by one and that the
+    kernel has.
+    """
+    for rows in range(1, 100):
+        tile = cut_open_rows(rows, most, 4)
+        small = tile.blocks - tile.large_blocks
+        assert tile.blocks == -(-rows // most)
+        assert tile.large_blocks * tile.height + small * (tile.height - 1) == rows
+        assert tile.large_blocks >= 0 <= small
+        assert tile.height in tile.heights
+        assert not small or tile.height - 1 in tile.heights
 
 
 def test_a_width_that_wastes_no_columns_is_preferred() -> None:

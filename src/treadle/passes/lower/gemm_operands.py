@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.graph.shape import strides_of
 from treadle.graph.value import Value
@@ -29,7 +30,7 @@ class Matrices:
     def kind(self) -> str:
         """How the kernel indexes an operand of the epilogue: see `EpilogueSpec.kinds`."""
         return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
-            self.row != 0, self.column != 0
+            not equals(self.row, 0), not equals(self.column, 0)
         ]
 
 
@@ -86,7 +87,7 @@ def operands_of(node: Node) -> Operands:
     rank = max(rank, 0)
     a_batch, a_steps = _padded(a_shape[:-2], a_strides[:-2], rank)
     b_batch, b_steps = _padded(b_shape[:-2], b_strides[:-2], rank)
-    batch = tuple(n if m == 1 else m for m, n in zip(a_batch, b_batch, strict=True))
+    batch = tuple(_broadcast(m, n) for m, n in zip(a_batch, b_batch, strict=True))
 
     product_rank = rank + has_rows + has_columns
     perm = node.attrs.get("out_perm") or tuple(range(product_rank))
@@ -95,7 +96,7 @@ def operands_of(node: Node) -> Operands:
 
     def of_output(value: Value) -> Matrices:
         shape, strides = _padded(value.static_shape, strides_of(value.static_shape), len(out_shape))
-        steps = [0 if shape[axis] == 1 else strides[axis] for axis in positions]
+        steps = [_step(shape[axis], out_shape[axis], strides[axis]) for axis in positions]
         row = steps[rank] if has_rows else 0
         column = steps[-1] if has_columns else 0
         return Matrices(value, tuple(steps[:rank]), row, column)
@@ -107,15 +108,15 @@ def operands_of(node: Node) -> Operands:
         depth=depth,
         a=Matrices(
             node.operand(0),
-            _unless_one(a_batch, a_steps),
-            a_strides[-2] if rows != 1 else 0,
-            a_strides[-1] if depth != 1 else 1,
+            _batch_steps(a_batch, batch, a_steps),
+            0 if equals(rows, 1) else a_strides[-2],
+            1 if equals(depth, 1) else a_strides[-1],
         ),
         b=Matrices(
             node.operand(1),
-            _unless_one(b_batch, b_steps),
-            (b_strides[-2] if has_columns else b_strides[-1]) if depth != 1 else columns,
-            b_strides[-1] if columns != 1 else 1,
+            _batch_steps(b_batch, batch, b_steps),
+            columns if equals(depth, 1) else b_strides[-2] if has_columns else b_strides[-1],
+            1 if equals(columns, 1) else b_strides[-1],
         ),
         out=of_output(node.output),
         epilogue=tuple(of_output(node.operand(index)) for index in range(2, len(node.inputs))),
@@ -140,8 +141,23 @@ def _padded(shape: Sequence[int], strides: Strides, rank: int) -> tuple[tuple[in
     return (1,) * missing + tuple(shape), (0,) * missing + strides
 
 
-def _unless_one(shape: Sequence[int], strides: Strides) -> Strides:
-    return tuple(0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
+def _broadcast(left: int, right: int) -> int:
+    """The size of a batch dimension whose factors have the sizes `left` and `right`, which fit each other."""
+    if equals(left, right) or equals(right, 1):
+        return left
+    return right if left == 1 else left
+
+
+def _step(size: int, broadcast: int, stride: int) -> int:
+    """The stride along a dimension of `size` that is `broadcast` to a size: 0 if its elements are repeated.
+
+    Only a size that differs may be 1 and repeated; what is not proved is asked where sizes are expressions.
+    """
+    return 0 if equals(size, 1) or (not equals(size, broadcast) and size == 1) else stride
+
+
+def _batch_steps(shape: Sequence[int], batch: Sequence[int], strides: Strides) -> Strides:
+    return tuple(_step(*dimension) for dimension in zip(shape, batch, strides, strict=True))
 
 
 def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
@@ -162,11 +178,11 @@ def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
 
 def _merge_batch(operands: Operands) -> Operands:
     """The same product without batch dimensions of size 1, and with neighbours merged where strides allow it."""
-    operands = _pick(operands, [axis for axis, size in enumerate(operands.batch) if size != 1])
+    operands = _pick(operands, [axis for axis, size in enumerate(operands.batch) if not equals(size, 1)])
     axis = 0
     while axis + 1 < len(operands.batch):
         inner = operands.batch[axis + 1]
-        if all(each.batch[axis] == each.batch[axis + 1] * inner for each in operands.every):
+        if all(equals(each.batch[axis], each.batch[axis + 1] * inner) for each in operands.every):
             sizes = list(operands.batch)
             sizes[axis + 1] *= sizes[axis]
             operands = replace(operands, batch=tuple(sizes))
@@ -179,14 +195,15 @@ def _merge_batch(operands: Operands) -> Operands:
 def _merge_rows(operands: Operands) -> Operands:
     """The same product with inner batch dimensions merged into the rows, as long as b repeats and rows stay evenly
     spaced."""
-    while operands.batch and operands.b.batch[-1] == 0:
+    while operands.batch and equals(operands.b.batch[-1], 0):
         size, rows = operands.batch[-1], operands.rows
         spaced = (operands.a, operands.out, *operands.epilogue)
-        if rows != 1 and any(each.batch[-1] != each.row * rows for each in spaced):
+        single = equals(rows, 1)
+        if not single and not all(equals(each.batch[-1], each.row * rows) for each in spaced):
             break
 
-        def of(matrices: Matrices, rows: int = rows) -> Matrices:
-            return replace(matrices, row=matrices.batch[-1]) if rows == 1 else matrices
+        def of(matrices: Matrices, single: bool = single) -> Matrices:
+            return replace(matrices, row=matrices.batch[-1]) if single else matrices
 
         merged = replace(
             operands,

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treadle.graph.dim import at_most, ceil_div, divides, equals, is_expression
 from treadle.graph.node import Node
+from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, partition
 from treadle.passes.lower.bf16_dot import pack_bf16
@@ -38,14 +40,22 @@ def right_factor(ctx: LowerContext, product: Operands, width: int) -> Right:
     b = product.b
     if b.value.is_constant:
         return _packed_constant(ctx, product, width)
-    if b.column == 1:
-        large = product.depth * product.columns * b.value.known_dtype.size > ctx.target.l1
-        return Right(b, width, "copied" if large and product.rows >= _ROWS_WORTH_COPYING else "rows")
-    if b.row != 1:
+    if equals(b.column, 1):
+        bytes_ = product.depth * product.columns * b.value.known_dtype.size
+        copied = not at_most(bytes_, ctx.target.l1) and not at_most(product.rows, _ROWS_WORTH_COPYING - 1)
+        return Right(b, width, "copied" if copied else "rows")
+    if not equals(b.row, 1):
         return Right(b, width * b.column, "strided")
     lanes = ctx.target.lanes(b.value.known_dtype)
-    whole = product.depth % lanes == 0 and product.columns % lanes == 0
+    whole = divides(lanes, product.depth) and divides(lanes, product.columns)
     return Right(b, width * b.column, "column_tiles" if whole else "columns")
+
+
+def shares_panels(product: Operands, right: Right, block_chunks: int) -> bool:
+    """Whether several chunks would copy the same panel of `right`; one of a single product with open rows is."""
+    if not right.copies:
+        return False
+    return not product.batch if is_expression(block_chunks) else block_chunks > 1
 
 
 def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Right, vectors: int) -> tuple[Right, Call]:
@@ -53,10 +63,10 @@ def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Righ
     b, depth, columns = product.b, product.depth, product.columns
     dtype = b.value.known_dtype
     width = vectors * ctx.target.lanes(dtype)
-    panels = -(-columns // width)
+    panels = ceil_div(columns, width)
     sizes = _own_sizes(product)
-    repeated = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if size > 1]
-    units = panels * int(np.prod(sizes))
+    repeated = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if not equals(size, 1)]
+    units = panels * elements(sizes)
     temporary = ctx.temporary(f"{node.output.name}.panels", dtype, (units, depth, width))
     chunks, per_chunk = partition(units, 2.0 * depth * width * dtype.size / BYTES_PER_NS)
     spec = GemmPackSpec(
@@ -142,13 +152,13 @@ def _constant_panels(packed: Value, sizes: tuple[int, ...], product: Operands, w
 
 def _own_sizes(product: Operands) -> tuple[int, ...]:
     """The batch dimensions of the right factor itself: 1 where it is broadcast."""
-    return tuple(size if step else 1 for size, step in zip(product.batch, product.b.batch, strict=True))
+    return tuple(1 if equals(step, 0) else size for size, step in zip(product.batch, product.b.batch, strict=True))
 
 
 def _batch_steps(sizes: tuple[int, ...], matrix: int) -> tuple[int, ...]:
     """Strides along batch dimensions of contiguous matrices of `matrix` elements; 0 where there is only one."""
     steps, step = [], matrix
     for size in reversed(sizes):
-        steps.append(step if size > 1 else 0)
+        steps.append(0 if equals(size, 1) else step)
         step *= size
     return tuple(reversed(steps))

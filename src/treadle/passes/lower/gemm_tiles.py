@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.graph.dim import ceil_div, computed, hint_of, maximum
+from treadle.graph.dim import ceil_div, computed, hint_of, is_expression, maximum, minimum
 from treadle.passes.lower import searches
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
@@ -18,9 +18,20 @@ MAX_VECTORS = 4
 _BUSY = 12
 """Independent sums that hide the latency of a multiplication."""
 
+_MANY_ROWS = 2520
+"""Open numbers of rows are taken for this one, which all heights of blocks divide, where a tile is chosen."""
+
+_USUAL_COLUMNS = 128
+"""Open numbers of columns likewise; half of a panel more is multiplied for nothing."""
+
+_USUAL_DEPTH = 256
+"""Open depths likewise."""
+
 _SHORT = 128
 _UNEVEN = 1.03
 """What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
+
+_USUAL_SHARERS = 8
 
 _MOST_SHARERS = 16
 """Where more blocks than this use a panel, the time in which the first one waits for it matters little."""
@@ -37,12 +48,22 @@ PART_BLOCKS = 16
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A register block: its heights (at most two that differ by one, the larger first), how many blocks of rows
-    there are, how many of them have the larger height, and the width of blocks in vectors."""
+    there are, how many of them have the larger height, and the width of blocks in vectors.
+
+    Where the number of rows is open, `heights` may be all heights up to a maximum, the largest first; then
+    `open_height` is the larger height that a number of rows has.
+    """
 
     heights: tuple[int, ...]
     blocks: int
     large_blocks: int
     vectors: int
+    open_height: int | None = None
+
+    @property
+    def height(self) -> int:
+        """Rows of a large block."""
+        return self.heights[0] if self.open_height is None else self.open_height
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +85,13 @@ class Grid:
 
 def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
     """The tile that needs the least time for [rows, depth] @ [depth, columns]."""
-    total = -(-columns // lanes)
+    depth = _USUAL_DEPTH if is_expression(depth) else depth
+    if is_expression(rows):
+        return _choose_open_tile(rows, columns, depth, lanes, registers)
+    total = ceil_div(_USUAL_COLUMNS if is_expression(columns) else columns, lanes)
     best: tuple[float, Tile] | None = None
     for vectors in range(1, min(MAX_VECTORS, max(1, total)) + 1):
-        most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
+        most = _most_rows(vectors, registers)
         if most < 1:
             continue
         for height in dict.fromkeys((most, _even_height(rows, most, vectors))):
@@ -78,6 +102,28 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
                 best = (cost, tile)
     assert best is not None, "one vector always fits"
     return best[1]
+
+
+def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
+    """The tile that needs the least time for many rows. Of equals the widest: its code is short."""
+
+    def cost(vectors: int) -> float:
+        tile = cut_rows(_MANY_ROWS, _most_rows(vectors, registers), vectors)
+        width = vectors * lanes
+        panels = _USUAL_COLUMNS / width + 0.5 if is_expression(columns) else ceil_div(columns, width)
+        return panels * panel_cost(tile, vectors, depth)
+
+    most = MAX_VECTORS if is_expression(columns) else min(MAX_VECTORS, max(1, ceil_div(columns, lanes)))
+    widths = range(1, most + 1)
+    costs = {vectors: cost(vectors) for vectors in widths if _most_rows(vectors, registers) > 0}
+    least = min(costs.values())
+    vectors = max(vectors for vectors in costs if costs[vectors] * 0.995 <= least)
+    return cut_open_rows(rows, _most_rows(vectors, registers), vectors)
+
+
+def _most_rows(vectors: int, registers: int) -> int:
+    """The largest height of blocks of `vectors` vectors."""
+    return min(MAX_ROWS, (registers - vectors - 1) // vectors)
 
 
 def _even_height(rows: int, most: int, vectors: int) -> int:
@@ -94,6 +140,15 @@ def cut_rows(rows: int, most: int, vectors: int) -> Tile:
     else:
         heights, larger = (max(height, 1),), blocks
     return Tile(heights, blocks if rows else 0, larger if rows else 0, vectors)
+
+
+def cut_open_rows(rows: int, most: int, vectors: int) -> Tile:
+    """As `cut_rows`, for an open number of rows: the heights of blocks are arguments of the kernel."""
+    blocks = ceil_div(rows, most)
+    if most <= 2:
+        return Tile((2, 1)[2 - most :], blocks, rows - blocks * (most - 1), vectors)
+    height = ceil_div(rows, blocks)
+    return Tile(tuple(range(most, 0, -1)), blocks, rows - blocks * (height - 1), vectors, height)
 
 
 def panel_cost(tile: Tile, vectors: int, depth: int) -> float:
@@ -116,12 +171,16 @@ def choose_part(depth: int, size: int, blocks: int, lanes: int) -> int:
     """The part of `depth` elements, of `size` bytes, that a chunk multiplies at once where factors come from memory.
 
     What a chunk reads of both factors then stays in L2. Parts have one length, a multiple of `lanes`; the last one may
-    be shorter. It is `depth` where all of it fits.
+    be shorter. It is `depth` where all of it fits, and where that is open.
     """
-    if depth * size < WHOLE_BYTES or blocks < PART_BLOCKS:
+    if is_expression(depth) or depth * size < WHOLE_BYTES:
         return depth
     parts = -(-depth * size // PART_BYTES)
-    return -(-depth // (parts * lanes)) * lanes
+    part = -(-depth // (parts * lanes)) * lanes
+    if is_expression(blocks):
+        fits = 1 - minimum(blocks // PART_BLOCKS, 1)
+        return part + fits * (depth - part)
+    return depth if blocks < PART_BLOCKS else part
 
 
 def choose_grid(
@@ -164,8 +223,12 @@ def prefetched_panel(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int
     A row of a panel is `step_bytes` long. The blocks of a chunk prefetch the whole panel together: not the next one,
     which another worker may have begun by then, but the one behind it. The memory behind the last panel of a constant
     may be the next constant; if it is not, no harm is done. A single block always waits for memory, and gains nothing
-    from a prefetch. Chunks of products in `parts` are longer, and prefetch the next panel.
+    from a prefetch. Chunks of products in `parts` are longer, and prefetch the next panel. Where the number of blocks
+    is open, each prefetches what _USUAL_SHARERS would.
     """
+    turn_lines = -(-UNROLL * step_bytes // LINE)
+    if is_expression(grid.blocks):
+        return -(-turn_lines // _USUAL_SHARERS), 1 if parts else 2
     if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not parts):
         return 0, 0
-    return -(-UNROLL * step_bytes // LINE // grid.blocks), 1 if parts else 2
+    return -(-turn_lines // grid.blocks), 1 if parts else 2

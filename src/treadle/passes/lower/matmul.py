@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from treadle.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
+from treadle.graph.dim import ceil_div, divides, equals, is_expression, maximum, real_maximum
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands, operands_of
-from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor
+from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor, shares_panels
 from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, prefetched_panel
 from treadle.passes.lower.registers import sum_registers
 from treadle.passes.lower.vnni import signedness
@@ -75,8 +76,8 @@ def _grouped(node: Node, each: int) -> Operands | None:
 def _is_dot_products(product: Operands) -> bool:
     """Whether one row is multiplied with columns that are contiguous and not packed at compile time."""
     a, b = product.a, product.b
-    contiguous = b.row == 1 and a.column == 1 and product.columns > 1 and not b.value.is_constant
-    return product.rows == 1 and contiguous and b.value.known_dtype.is_float
+    contiguous = equals(b.row, 1) and equals(a.column, 1) and not equals(product.columns, 1)
+    return equals(product.rows, 1) and contiguous and not b.value.is_constant and b.value.known_dtype.is_float
 
 
 def _oriented(product: Operands) -> Operands | None:
@@ -84,12 +85,13 @@ def _oriented(product: Operands) -> Operands | None:
 
     def fits(each: Operands) -> bool:
         columns = (each.out, *each.epilogue)
-        return each.columns == 1 or (each.out.column == 1 and all(one.column in (0, 1) for one in columns))
+        alike = all(equals(one.column, 0) or equals(one.column, 1) for one in columns)
+        return equals(each.columns, 1) or (equals(each.out.column, 1) and alike)
 
     candidates = [each for each in (product, product.transposed) if fits(each)]
     if not candidates:
         return None
-    if product.columns == 1 and product.rows > 1:
+    if equals(product.columns, 1) and not equals(product.rows, 1):
         return candidates[-1]
     return candidates[0]
 
@@ -106,15 +108,15 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     tiling = _choose_tiling(product, tile, dtype, ctx.target, right.copies, each)
     grid = tiling.grid
     calls = []
-    if right.copies and grid.block_chunks > 1:
+    if shares_panels(product, right, grid.block_chunks):
         right, call = packed_by_call(node, ctx, product, right, tile.vectors)
         calls.append(call)
     product = replace(product, b=right.matrices)
-    parts = tiling.part < depth
+    parts = not equals(tiling.part, depth)
     prefetch = (0, 0)
     if tiling.streams and right.source == "packed":
         prefetch = prefetched_panel(grid, width * dtype.size, parts)
-    edge = -(-(product.columns % width) // lanes)
+    edge = _edge(product, width, lanes)
     copied = right.copies or (right.source == "rows" and edge > 0)
     spec = GemmSpec(
         dtype=dtype,
@@ -123,11 +125,11 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         rows=tile.heights,
         vectors=tile.vectors,
         source=right.source,
-        unit_row=product.a.row == 1 and product.a.column != 1,
-        unit_depth=product.a.column == 1,
-        whole_turns=depth % UNROLL == 0,
+        unit_row=equals(product.a.row, 1) and not equals(product.a.column, 1),
+        unit_depth=equals(product.a.column, 1),
+        whole_turns=divides(UNROLL, depth),
         edge=edge,
-        grid=grid.chunks > 1 or product.batches > 1,
+        grid=not (equals(grid.chunks, 1) and equals(product.batches, 1)),
         batch_rank=len(product.batch),
         prefetch_lines=prefetch[0],
         prefetch_panels=prefetch[1],
@@ -149,6 +151,16 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     return [*calls, product_call]
 
 
+def _edge(product: Operands, width: int, lanes: int) -> int:
+    """The vectors that a last panel multiplies if it is not full, else 0. They are all where sizes are open: such a
+    kernel has no code for part of a panel."""
+    if divides(width, product.columns):
+        return 0
+    if is_expression(product.columns) or is_expression(product.rows):
+        return width // lanes
+    return ceil_div(product.columns % width, lanes)
+
+
 @dataclass(frozen=True, slots=True)
 class _Tiling:
     """The tiling of a product: the grid of chunks, the panels, the part of the depth that is multiplied at once, the
@@ -165,15 +177,16 @@ def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, 
     rows, columns, depth = product.rows, product.columns, product.depth
     lanes = target.lanes(dtype)
     width = tile.vectors * lanes
-    panels = -(-columns // width)
-    panel_ns = max(
-        tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * FLOPS_PER_LANE_NS),
+    panels = ceil_div(columns, width)
+    panel_ns = real_maximum(
+        tile.blocks * 2.0 * tile.height * width * depth / (lanes * FLOPS_PER_LANE_NS),
         depth * width * dtype.size / BYTES_PER_NS,
     )
-    a_bytes, b_bytes = (float(size * depth * dtype.size) for size in (rows, columns))
-    streams = product.b.value.is_constant or a_bytes + b_bytes + rows * columns * dtype.size > target.last_cache
+    a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
+    moved = (rows * depth + depth * columns + rows * columns) * dtype.size
+    streams = product.b.value.is_constant or (not is_expression(moved) and moved > target.last_cache)
     part = choose_part(depth, dtype.size, tile.blocks, lanes) if streams and each != 4 else depth
-    block_ns, share = panel_ns / tile.blocks, part / max(depth, 1)
+    block_ns, share = panel_ns / tile.blocks, part / maximum(depth, 1)
     grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, share)
     return _Tiling(grid, panels, part, CALL_NS + product.batches * panels * panel_ns, streams)
 
@@ -191,7 +204,7 @@ def _args(product: Operands, tile: Tile, tiling: _Tiling, b_panel: int) -> GemmA
         columns=product.columns,
         depth=product.depth,
         blocks=tile.blocks,
-        height=tile.heights[0],
+        height=tile.height,
         large_blocks=tile.large_blocks,
         panels=tiling.panels,
         a_row=product.a.row,
@@ -218,9 +231,9 @@ def _args(product: Operands, tile: Tile, tiling: _Tiling, b_panel: int) -> GemmA
 
 def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Call:
     lanes = ctx.target.lanes(dtype)
-    blocks = -(-product.columns // lanes)
+    blocks = ceil_div(product.columns, lanes)
     units = product.batches * blocks
-    block_ns = max(4.0 * lanes, product.depth * lanes * dtype.size / BYTES_PER_NS)
+    block_ns = real_maximum(4.0 * lanes, product.depth * lanes * dtype.size / BYTES_PER_NS)
     chunks, per_chunk = partition(units, block_ns)
     spec = GemvSpec(
         dtype=dtype,
