@@ -72,7 +72,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     )
     units = step.outer * pieces * inner
     picks = elements(shape)
-    traffic = float(picks * row + nbytes(indices) + nbytes(target))
+    traffic = picks * row + nbytes(indices) + nbytes(target)
     cost = traffic / BYTES_PER_NS + picks * PICK_NS
     chunks, per_chunk = partition(units, cost / units)
     args = GatherReduceArgs(
@@ -96,7 +96,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         args=args,
         chunks=chunks,
         cost=CALL_NS + cost,
-        flops=float(picks * length),
+        flops=picks * length,
         traffic=traffic,
     )
     if pieces > 1:

@@ -140,8 +140,8 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         kernel_width=across.kernel,
         segment=max(segment, 1),
     )
-    flops = float(elements(y.static_shape) * taps)
-    traffic = float(nbytes(x) + nbytes(y))
+    flops = elements(y.static_shape) * taps
+    traffic = nbytes(x) + nbytes(y)
     return [ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]
 
 

@@ -86,6 +86,6 @@ def _calls(node: Node, ctx: LowerContext, spec: ScatterSpec, args: KernelArgs[in
     x, indices, updates, y = node.operand(0), node.operand(1), node.operand(2), node.output
     copy = copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))
     cost = elements(indices.static_shape) * PICK_NS + elements(updates.static_shape)
-    traffic = float(2 * nbytes(updates) + nbytes(indices))
+    traffic = 2 * nbytes(updates) + nbytes(indices)
     put = ctx.call(node, spec, (y,), (y, indices, updates), args=args, traffic=traffic, cost=CALL_NS + cost)
     return [copy, put]

@@ -34,7 +34,7 @@ def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
             (x, *tables),
             args=TreesArgs(units=units, units_per_chunk=per_chunk, features=features, targets=targets, trees=trees),
             chunks=chunks,
-            traffic=float(nbytes(x) + nbytes(y)),
+            traffic=nbytes(x) + nbytes(y),
             cost=STEP_NS * steps * units + CALL_NS,
         )
     ]

@@ -74,4 +74,4 @@ def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
 
 def odd(vectors: int) -> int:
     """Returns `vectors` or one more: strides of an even number of vectors would share few sets of the cache."""
-    return vectors | 1
+    return vectors // 2 * 2 + 1

@@ -1,0 +1,68 @@
+"""Kernels of ops whose operands have open sizes: lowered once, run for many sizes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.open_sizes import OpenSizes
+
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.ops.table import OPS
+
+SIZES = [(5, 7), (64, 3), (33, 130)]
+
+
+def _operands(op: str, n: int, m: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, m)).astype(np.float32)
+    updates = rng.standard_normal((n, m)).astype(np.float32)
+    return {
+        "cumsum": [x],
+        "trilu": [x],
+        "argmax": [x],
+        "one_hot": [rng.integers(0, m, (n, m)), np.array(9), np.array([-1, 1], np.float32)],
+        "scatter_elements": [x, rng.permuted(np.tile(np.arange(m), (n, 1)), axis=1), updates],
+        "scatter_nd": [x, rng.permutation(n)[:, None], updates],
+        "reverse_sequence": [x, rng.integers(1, n + 1, m)],
+    }[op]
+
+
+ATTRS: dict[str, dict[str, Any]] = {
+    "cumsum": {"axis": 0, "exclusive": False, "reverse": True},
+    "trilu": {"upper": True},
+    "argmax": {"axis": 1, "keepdims": False, "last": False},
+    "one_hot": {"axis": -1},
+    "scatter_elements": {"axis": 1, "reduction": "none"},
+    "scatter_nd": {"reduction": "none"},
+    "reverse_sequence": {"time_axis": 0, "batch_axis": 1},
+}
+
+
+def _graph(op: str) -> Graph:
+    """A graph of the op whose operands have open sizes n and m; operands without them are constants."""
+    graph = Graph(op)
+    operands = []
+    for index, (array, other) in enumerate(zip(_operands(op, 61, 79), _operands(op, 62, 83), strict=True)):
+        names = {61: "n", 79: "m"}
+        if array.shape == other.shape:
+            operands.append(graph.constant(array))
+        else:
+            shape = tuple(names.get(dim, dim) for dim in array.shape)
+            operands.append(graph.input(f"x{index}", dtypes.from_numpy(array.dtype), shape))
+    graph.outputs = [graph.add(op, operands, ATTRS[op], name=op).output]
+    return graph
+
+
+@pytest.mark.parametrize("op", ATTRS)
+def test_one_lowering_serves_many_sizes(op: str) -> None:
+    """
+    Larger and smaller sizes than the samples, without a Python call.
+    """
+    assert "python" not in OpenSizes(_graph(op)).families
+    for n, m in SIZES:
+        arrays = _operands(op, n, m)
+        graph = _graph(op)
+        given = {value.name: arrays[int(value.name[1:])] for value in graph.inputs}
+        wanted = OPS[op].evaluate(ATTRS[op], arrays)[0]
+        np.testing.assert_allclose(OpenSizes(graph).run(given, n=n, m=m)[0], wanted, rtol=1e-5, atol=1e-5)
