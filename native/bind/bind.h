@@ -5,7 +5,11 @@
 
 void bind_library_gemm(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
+void bind_template(nanobind::module_& m);
 void bind_buffer_pool(nanobind::module_& m);
 void bind_tiling(nanobind::module_& m);
 void bind_team(nanobind::module_& m);
 void bind_trace(nanobind::module_& m);
+
+// make_exception() adds a class of exceptions to the module. It lives as long as the process.
+PyObject* make_exception(nanobind::module_& m, const char* name, const char* doc);

@@ -17,6 +17,7 @@
 #include "bind.h"
 #include "interpreter.h"
 #include "treadle/program.h"
+#include "py_program.h"
 #include "py_team.h"
 
 namespace nb = nanobind;
@@ -27,21 +28,12 @@ namespace {
 using Pointers = std::vector<std::pair<std::int64_t, std::int64_t>>;
 using PyStep = std::tuple<nb::object, Pointers, std::vector<std::int64_t>, std::int64_t, double>;
 using PyTask = std::tuple<std::int64_t, std::int64_t, double, bool>;
-using PyBuffer = std::pair<std::string, std::int64_t>;
 
 // Exception classes. They live as long as the process.
 PyObject* kernel_failure = nullptr;
 PyObject* run_timeout = nullptr;
 PyObject* run_cancelled = nullptr;
 PyObject* no_thread = nullptr;
-
-PyObject* make_exception(nb::module_& m, const char* name, const char* doc) {
-    const std::string full = std::string("treadle._native.") + name;
-    PyObject* exception = PyErr_NewExceptionWithDoc(full.c_str(), doc, PyExc_RuntimeError, nullptr);
-    if (exception == nullptr) throw nb::python_error();
-    m.attr(name) = nb::borrow(exception);
-    return exception;
-}
 
 // Returns a reference to the callable that any thread may drop.
 std::shared_ptr<PyObject> shared_callable(nb::object callable) {
@@ -52,12 +44,6 @@ std::shared_ptr<PyObject> shared_callable(nb::object callable) {
                 Py_DECREF(object);
             }};
 }
-
-// A Program that shows the callables of its steps to Python's cycle collector.
-struct PyProgram : Program {
-    using Program::Program;
-    std::vector<std::shared_ptr<PyObject>> callables;
-};
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
@@ -99,15 +85,6 @@ treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_
     spec.cost_ns = cost_ns;
     spec.max_workers = max_workers;
     return spec;
-}
-
-treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
-    const auto& [kind, value] = buffer;
-    if (kind == "arena") return {treadle::BufferKind::arena, value};
-    if (kind == "constant") return {treadle::BufferKind::constant, value};
-    if (kind == "bound") return {treadle::BufferKind::bound, value};
-    throw std::invalid_argument("buffer " + std::to_string(index) +
-                                ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
 }
 
 PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& tasks,
@@ -244,6 +221,15 @@ void check_run() {
 }
 
 }  // namespace
+
+treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
+    const auto& [kind, value] = buffer;
+    if (kind == "arena") return {treadle::BufferKind::arena, value};
+    if (kind == "constant") return {treadle::BufferKind::constant, value};
+    if (kind == "bound") return {treadle::BufferKind::bound, value};
+    throw std::invalid_argument("buffer " + std::to_string(index) +
+                                ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
+}
 
 void bind_program(nb::module_& m) {
     kernel_failure = make_exception(m, "KernelFailure", "A kernel returned a non-zero code. Attributes: step, code.");

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include <chrono>
+#include <string>
 
 #include "bind.h"
 #include "interpreter.h"
@@ -23,11 +24,20 @@ void refuse_other_interpreters() {
 
 }  // namespace
 
+PyObject* make_exception(nb::module_& m, const char* name, const char* doc) {
+    const std::string full = std::string("treadle._native.") + name;
+    PyObject* exception = PyErr_NewExceptionWithDoc(full.c_str(), doc, PyExc_RuntimeError, nullptr);
+    if (exception == nullptr) throw nb::python_error();
+    m.attr(name) = nb::borrow(exception);
+    return exception;
+}
+
 NB_MODULE(_native, m) {
     refuse_other_interpreters();
     m.doc() = "The native core of treadle: a team of threads and the DAGs it runs.";
     bind_library_gemm(m);
     bind_program(m);
+    bind_template(m);
     bind_buffer_pool(m);
     bind_tiling(m);
     bind_team(m);

@@ -50,7 +50,7 @@ bool is_cancelled(const Context& run) {
 void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, void* scratch) {
     const Step& step = run.program.steps()[static_cast<std::size_t>(index)];
     const std::int32_t code =
-        step.kernel(run.pointers.data() + step.first_pointer, step.args.data(), chunk, scratch);
+        step.kernel(run.pointers.data() + step.first_pointer, step.args, chunk, scratch);
     if (code != 0) throw KernelFailure(index, code);
 }
 
@@ -126,7 +126,7 @@ void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* 
                 if (is_cancelled(run)) return;
             }
         }
-        if (traced) record(run, worker, i, start, step.chunks);
+        if (traced && step.chunks > 0) record(run, worker, i, start, step.chunks);
         if (is_cancelled(run)) return;
     }
 }

@@ -14,13 +14,28 @@ namespace treadle {
 
 namespace {
 
-[[noreturn]] void reject(const std::string& where, const std::string& fault) {
-    throw std::invalid_argument(where + ": " + fault);
+// Where is the entry that a message is about. Its text is made only for a message.
+struct Where {
+    const char* what;
+    std::ptrdiff_t index = -1;
+    const char* inner = nullptr;
+    std::ptrdiff_t inner_index = -1;
+
+    std::string text() const {
+        std::string result = what;
+        if (index >= 0) result += ' ' + std::to_string(index);
+        if (inner != nullptr) result += std::string(", ") + inner + ' ' + std::to_string(inner_index);
+        return result;
+    }
+};
+
+Where entry(const char* what, std::size_t index) { return {what, static_cast<std::ptrdiff_t>(index)}; }
+
+[[noreturn]] void reject(const Where& where, const std::string& fault) {
+    throw std::invalid_argument(where.text() + ": " + fault);
 }
 
-std::string name(const char* what, std::size_t index) { return std::string(what) + ' ' + std::to_string(index); }
-
-std::int64_t require_at_least(const std::string& where, const char* what, std::int64_t least, std::int64_t came) {
+std::int64_t require_at_least(const Where& where, const char* what, std::int64_t least, std::int64_t came) {
     if (came < least) {
         reject(where, std::string(what) + " must be at least " + std::to_string(least) + ", got " +
                           std::to_string(came));
@@ -28,7 +43,7 @@ std::int64_t require_at_least(const std::string& where, const char* what, std::i
     return came;
 }
 
-void require_index(const std::string& where, const char* what, std::int64_t came, std::size_t count) {
+void require_index(const Where& where, const char* what, std::int64_t came, std::size_t count) {
     if (came < 0 || static_cast<std::uint64_t>(came) >= count) {
         reject(where, std::string(what) + " must be in 0.." + std::to_string(count) + " (exclusive), got " +
                           std::to_string(came));
@@ -37,10 +52,20 @@ void require_index(const std::string& where, const char* what, std::int64_t came
 
 void check_caps(std::span<const int> caps, std::size_t steps) {
     if (caps.size() != steps) {
-        reject("max_workers",
+        reject({"max_workers"},
                "wanted one number a step = " + std::to_string(steps) + ", got " + std::to_string(caps.size()));
     }
-    for (std::size_t i = 0; i < steps; ++i) require_at_least(name("step", i), "max_workers", 0, caps[i]);
+    for (std::size_t i = 0; i < steps; ++i) require_at_least(entry("step", i), "max_workers", 0, caps[i]);
+}
+
+std::vector<StepRef> refer_to(std::vector<StepSpec>& steps) {
+    std::vector<StepRef> refs;
+    refs.reserve(steps.size());
+    for (StepSpec& step : steps) {
+        refs.push_back({step.kernel, step.host ? &step.host : nullptr, step.pointers, step.args, step.chunks,
+                        step.cost_ns, step.max_workers});
+    }
+    return refs;
 }
 
 std::uint64_t next_program_id() {
@@ -59,31 +84,37 @@ KernelFailure::KernelFailure(std::int64_t failed_step, std::int32_t returned_cod
 Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
                  std::int64_t arena_bytes, std::int64_t scratch_bytes)
+    : Program(refer_to(steps), tasks, successors, buffers, arena_bytes, scratch_bytes) {}
+
+Program::Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
+                 const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
+                 std::int64_t arena_bytes, std::int64_t scratch_bytes)
     : id_(next_program_id()), buffers_(buffers) {
-    arena_bytes_ = static_cast<std::size_t>(require_at_least("program", "arena_bytes", 0, arena_bytes));
-    scratch_bytes_ = static_cast<std::size_t>(require_at_least("program", "scratch_bytes", 0, scratch_bytes));
+    arena_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "arena_bytes", 0, arena_bytes));
+    scratch_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "scratch_bytes", 0, scratch_bytes));
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::int64_t value = buffers[i].value;
         if (buffers[i].kind == BufferKind::constant) continue;
-        require_at_least(name("buffer", i), "value", 0, value);
+        const Where where = entry("buffer", i);
+        require_at_least(where, "value", 0, value);
         if (buffers[i].kind == BufferKind::arena && value > arena_bytes) {
-            reject(name("buffer", i), "arena offset must be at most arena_bytes = " + std::to_string(arena_bytes) +
-                                        ", got " + std::to_string(value));
+            reject(where, "arena offset must be at most arena_bytes = " + std::to_string(arena_bytes) + ", got " +
+                              std::to_string(value));
         }
         if (buffers[i].kind == BufferKind::bound) {
             // There are at most as many addresses as buffers, so a larger index is a fault.
-            require_index(name("buffer", i), "bound index", value, buffers.size());
+            require_index(where, "bound index", value, buffers.size());
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
     }
-    std::vector<int> caps;
-    caps.reserve(steps.size());
-    for (const StepSpec& step : steps) caps.push_back(step.max_workers);
-    add_steps(std::move(steps));
-    add_tasks(tasks, step_costs_);
+    add_steps(steps);
+    add_tasks(tasks);
     add_successors(successors);
     sort_tasks();
     estimate_sharing();
+    std::vector<int> caps;
+    caps.reserve(steps.size());
+    for (const StepRef& step : steps) caps.push_back(step.max_workers);
     check_caps(caps, steps_.size());
     caps_ = std::vector<std::atomic<int>>(tasks_.size());
     store_caps(caps);
@@ -91,32 +122,43 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
 
 Program::~Program() = default;
 
-void Program::add_steps(std::vector<StepSpec> steps) {
+void Program::add_steps(std::span<const StepRef> steps) {
+    std::size_t args = 0;
+    std::size_t pointers = 0;
+    for (const StepRef& step : steps) {
+        args += step.args.size();
+        pointers += step.pointers.size();
+    }
+    args_.reserve(args);  // steps point into it
+    constant_pointers_.reserve(pointers);
+    arena_pointers_.reserve(pointers);
     steps_.reserve(steps.size());
     step_costs_.reserve(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
-        StepSpec& spec = steps[i];
-        const std::string where = name("step", i);
-        if ((spec.kernel != nullptr) == static_cast<bool>(spec.host)) {
+        const StepRef& step = steps[i];
+        const Where where = entry("step", i);
+        if ((step.kernel != nullptr) == (step.host != nullptr)) {
             reject(where, "wanted either a non-null kernel address or a callable");
         }
-        require_at_least(where, "chunks", 1, spec.chunks);
-        if (spec.host && spec.chunks != 1) {
+        require_at_least(where, "chunks", 0, step.chunks);
+        if (step.host != nullptr && step.chunks != 1) {
             reject(where, "a callable takes no part in chunking: chunks must be 1, got " +
-                              std::to_string(spec.chunks));
+                              std::to_string(step.chunks));
         }
-        if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
-        add_pointers(where, spec.pointers);
-        steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
-                          constant_pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
-        step_costs_.push_back(spec.cost_ns);
+        if (!(step.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(step.cost_ns));
+        add_pointers(i, step.pointers);
+        steps_.push_back({step.kernel, step.host != nullptr ? std::move(*step.host) : HostCall(),
+                          args_.data() + args_.size(), constant_pointers_.size() - step.pointers.size(),
+                          step.pointers.size(), step.chunks});
+        args_.insert(args_.end(), step.args.begin(), step.args.end());
+        step_costs_.push_back(step.cost_ns);
     }
 }
 
-void Program::add_pointers(const std::string& where, const std::vector<PointerSpec>& pointers) {
+void Program::add_pointers(std::size_t step, std::span<const PointerSpec> pointers) {
     for (std::size_t k = 0; k < pointers.size(); ++k) {
         const PointerSpec& pointer = pointers[k];
-        const std::string at = where + ", " + name("pointer", k);
+        const Where at{"step", static_cast<std::ptrdiff_t>(step), "pointer", static_cast<std::ptrdiff_t>(k)};
         require_index(at, "buffer", pointer.buffer, buffers_.size());
         require_at_least(at, "byte offset", 0, pointer.offset);
         const BufferSpec& buffer = buffers_[static_cast<std::size_t>(pointer.buffer)];
@@ -137,12 +179,12 @@ void Program::add_pointers(const std::string& where, const std::vector<PointerSp
     }
 }
 
-void Program::add_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs) {
+void Program::add_tasks(const std::vector<TaskSpec>& tasks) {
     std::vector<std::int64_t> owner(steps_.size(), -1);
     tasks_.reserve(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         const TaskSpec& spec = tasks[i];
-        const std::string where = name("task", i);
+        const Where where = entry("task", i);
         require_at_least(where, "step_count", 1, spec.step_count);
         require_index(where, "first_step", spec.first_step, steps_.size());
         if (spec.step_count > static_cast<std::int64_t>(steps_.size()) - spec.first_step) {
@@ -159,29 +201,30 @@ void Program::add_tasks(const std::vector<TaskSpec>& tasks, const std::vector<do
                 reject(where, "step " + std::to_string(s) + " already belongs to task " + std::to_string(owner[s]));
             }
             owner[s] = static_cast<std::int64_t>(i);
-            cost += step_costs[s];
+            cost += step_costs_[s];
         }
         has_blocking_ = has_blocking_ || spec.blocking;
         const bool shared = count == 1 && !spec.blocking;
         const bool worth_sharing = cost - kStepElsewhereNs * static_cast<double>(count - 1) >= kWorthSharingNs;
         tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
-                          worth_sharing, shared ? steps_[first].chunks : 1, 0, 0, 0, spec.blocking});
+                          worth_sharing, shared ? std::max<std::int64_t>(steps_[first].chunks, 1) : 1, 0, 0, 0,
+                          spec.blocking});
     }
     for (std::size_t s = 0; s < owner.size(); ++s) {
-        if (owner[s] < 0) reject(name("step", s), "belongs to no task");
+        if (owner[s] < 0) reject(entry("step", s), "belongs to no task");
     }
 }
 
 void Program::add_successors(const std::vector<std::vector<std::int64_t>>& successors) {
     if (successors.size() != tasks_.size()) {
-        reject("successors", "wanted one list a task = " + std::to_string(tasks_.size()) + ", got " +
+        reject({"successors"}, "wanted one list a task = " + std::to_string(tasks_.size()) + ", got " +
                                  std::to_string(successors.size()));
     }
     for (std::size_t i = 0; i < successors.size(); ++i) {
         tasks_[i].first_successor = static_cast<std::uint32_t>(successors_.size());
         tasks_[i].successor_count = static_cast<std::uint32_t>(successors[i].size());
         for (const std::int64_t next : successors[i]) {
-            require_index(name("successors of task", i), "task", next, tasks_.size());
+            require_index(entry("successors of task", i), "task", next, tasks_.size());
             successors_.push_back(static_cast<std::uint32_t>(next));
             ++tasks_[static_cast<std::size_t>(next)].predecessors;
         }
@@ -191,6 +234,8 @@ void Program::add_successors(const std::vector<std::vector<std::int64_t>>& succe
 void Program::sort_tasks() {
     std::vector<std::int32_t> pending;
     std::vector<std::uint32_t> ready;
+    pending.reserve(tasks_.size());
+    order_.reserve(tasks_.size());
     const auto less_urgent = [this](std::uint32_t a, std::uint32_t b) { return task_is_less_urgent(*this, a, b); };
     const auto make_ready = [&](std::uint32_t task) {
         ready.push_back(task);
@@ -214,7 +259,7 @@ void Program::sort_tasks() {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
         if (pending[i] > 0) stuck += " " + std::to_string(i);
     }
-    reject("successors", "wanted an acyclic graph, got a cycle among or before tasks" + stuck);
+    reject({"successors"}, "wanted an acyclic graph, got a cycle among or before tasks" + stuck);
 }
 
 void Program::estimate_sharing() {
@@ -261,7 +306,7 @@ void Program::set_caps(std::span<const int> max_workers) {
 
 std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
     if (bound.size() != bound_count_) {
-        reject("run", "wanted " + std::to_string(bound_count_) + " bound addresses, got " +
+        reject({"run"}, "wanted " + std::to_string(bound_count_) + " bound addresses, got " +
                           std::to_string(bound.size()));
     }
     std::unique_ptr<Context> context;

@@ -26,8 +26,8 @@ Builder one_task() {
 
 TREADLE_TEST(errors_name_the_faulty_entry_and_its_value) {
     Builder b = one_task();
-    b.steps[0].chunks = 0;
-    reject(b, "step 0: chunks must be at least 1, got 0");
+    b.steps[0].chunks = -1;
+    reject(b, "step 0: chunks must be at least 0, got -1");
     b = one_task();
     b.steps[0].kernel = nullptr;
     reject(b, "step 0: wanted either a non-null kernel address or a callable");

@@ -229,6 +229,71 @@ class Program:
     def arenas(self) -> int:
         """How many arenas exist, idle and in use."""
 
+class BindingFailure(RuntimeError):
+    """A template does not serve the given sizes.
+
+    `kind` says what failed, and `number` which one: an operation ("overflow", "division", "range"), a "guard", a "step"
+    (negative chunks or offsets, or a cost that is not a finite number >= 0), a "buffer" (negative size), "scratch"
+    (negative size), "arena" (more than 2**40 bytes).
+    """
+
+    kind: str
+    number: int
+
+class Sizes:
+    """The values of all slots of a template for given symbols."""
+
+class ProgramTemplate:
+    """A program whose arguments, chunks, costs and memory are computed when it is bound to sizes.
+
+    A slot is an int64 or a double. Slots are numbered: first the `symbols`, then the `constants` (the bits of each),
+    then the results of the operations. `operations` are int32 rows (operation, first operand); the operands of a row,
+    int32 slots in `operands`, end where those of the next row begin. `native/include/treadle/binder.h` says what the
+    operations mean; treadle.plan.binder makes them.
+
+    steps: (kernel address, (buffer, slot of the byte offset) of each operand, slots of the arguments, slot of the
+    chunks, slot of the estimated ns, a real). tasks: (first step, number of steps, blocking). successors: those of
+    each task. buffers: ("arena", slot of the size in bytes), ("constant", address) or ("bound", index into run's
+    `bound`). rivals: pairs of buffers in the arena that must not overlap. scratch_bytes: a slot. guards: slots that
+    must not hold 0. requested: slots whose values requested() returns. max_workers: as in Program.
+
+    Any thread may use it. Raises ValueError that names the faulty entry, what is allowed, and its value.
+    """
+
+    def __init__(
+        self,
+        symbols: int,
+        constants: Any,
+        operations: Any,
+        operands: Any,
+        steps: Sequence[tuple[int, Sequence[tuple[int, int]], Sequence[int], int, int]],
+        tasks: Sequence[tuple[int, int, bool]],
+        successors: Sequence[Sequence[int]],
+        buffers: Sequence[tuple[str, int]],
+        rivals: Sequence[tuple[int, int]],
+        scratch_bytes: int,
+        guards: Sequence[int],
+        requested: Sequence[int],
+        max_workers: Sequence[int] = (),
+    ) -> None: ...
+    def evaluate(self, symbols: Sequence[int]) -> Sizes:
+        """Return the sizes for the symbols' values.
+
+        Raises BindingFailure if an operation fails, or else if a guard does not hold; ValueError for a wrong number of
+        symbols.
+        """
+
+    def requested(self, sizes: Sizes) -> list[int]:
+        """Return the values of the requested slots."""
+
+    def bind(self, sizes: Sizes, outputs: Sequence[tuple[int, int]] = (), max_workers: Sequence[int] = ()) -> Program:
+        """Return a Program for the sizes; releases the GIL.
+
+        `outputs` says where the outputs lie, which the last bound indices stand for: (number of the memory after that
+        of the inputs, byte offset) of each; empty: each in its own. `max_workers` replaces the caps unless it is empty.
+        Raises BindingFailure; ValueError for sizes of another template, or faulty `outputs` or `max_workers`.
+        """
+
 class Lease:
     """Memory of results, aligned to 64 bytes. It returns to its pool when nothing refers to it any more."""
 

@@ -40,9 +40,20 @@ struct StepSpec {
     HostCall host;
     std::vector<PointerSpec> pointers;
     std::vector<std::int64_t> args;
+    std::int64_t chunks = 1;  // 0: the step does nothing
+    double cost_ns = 0;       // estimate for all chunks together; influences scheduling, never results
+    int max_workers = 0;      // cap on the workers that may share its chunks; 0: none. See Program::set_caps()
+};
+
+// StepRef describes a step like StepSpec, in memory of the caller.
+struct StepRef {
+    Kernel kernel = nullptr;
+    HostCall* host = nullptr;  // moved from
+    std::span<const PointerSpec> pointers;
+    std::span<const std::int64_t> args;
     std::int64_t chunks = 1;
-    double cost_ns = 0;   // estimate for all chunks together; influences scheduling, never results
-    int max_workers = 0;  // cap on the workers that may share its chunks; 0: none. See Program::set_caps()
+    double cost_ns = 0;
+    int max_workers = 0;
 };
 
 // TaskSpec describes a task: consecutive steps that the scheduler treats as one.
@@ -74,7 +85,7 @@ public:
 struct Step {
     Kernel kernel;
     HostCall host;
-    std::vector<std::int64_t> args;
+    const std::int64_t* args;   // into Program::args_
     std::size_t first_pointer;  // into Context::pointers
     std::size_t pointer_count;
     std::int64_t chunks;
@@ -102,6 +113,9 @@ class Program {
 public:
     // Throws std::invalid_argument whose text names the faulty entry, what is allowed, and its value.
     Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
+            const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
+            std::int64_t arena_bytes, std::int64_t scratch_bytes);
+    Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
             std::int64_t arena_bytes, std::int64_t scratch_bytes);
     ~Program();
@@ -168,9 +182,9 @@ private:
         std::int64_t offset;
     };
 
-    void add_steps(std::vector<StepSpec> steps);
-    void add_pointers(const std::string& where, const std::vector<PointerSpec>& pointers);
-    void add_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs);
+    void add_steps(std::span<const StepRef> steps);
+    void add_pointers(std::size_t step, std::span<const PointerSpec> pointers);
+    void add_tasks(const std::vector<TaskSpec>& tasks);
     void add_successors(const std::vector<std::vector<std::int64_t>>& successors);
     void sort_tasks();
     void estimate_sharing();
@@ -180,6 +194,7 @@ private:
     std::size_t arena_bytes_ = 0;
     std::size_t scratch_bytes_ = 0;
     std::size_t bound_count_ = 0;
+    std::vector<std::int64_t> args_;  // of all steps, flat
     std::vector<Step> steps_;
     std::vector<double> step_costs_;
     std::vector<Task> tasks_;

@@ -212,7 +212,7 @@ def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resour
         tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])
         for side in ("inputs", "outputs")
     )
-    return Artifact(Interface(inputs, outputs), Executable(layout), tuple(record["nodes"]))
+    return Artifact(Interface(inputs, outputs), Executable.of(layout), tuple(record["nodes"]))
 
 
 def digest(key: str, *parts: bytes) -> bytes:

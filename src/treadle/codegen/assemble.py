@@ -41,7 +41,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
     for number, task in enumerate(plan.tasks):
         for other in task.after:
             successors[other].append(number)
-    return Executable(
+    return Executable.of(
         Layout(
             steps=[_step(plan, call, library.addresses) for call in plan.calls],
             labels=[StepLabel(call.node, call.op) for call in plan.calls],

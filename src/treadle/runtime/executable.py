@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from treadle import _native
-from treadle.errors import KernelError, MemoryLimitError, RunTimeoutError, ThreadLimitError
+from treadle.errors import InternalError, KernelError, MemoryLimitError, RunTimeoutError, ThreadLimitError
 from treadle.graph.node import smallest_cap
 from treadle.runtime.caps import effective_caps
 from treadle.runtime.control import DEFAULT, Request
@@ -68,16 +68,43 @@ class Layout(NamedTuple):
     kept: object
 
 
+class Code(NamedTuple):
+    """What the executables of one plan share, whatever their sizes.
+
+    `labels` and `caps` are those of each step; `reasons`, `isa` and `kept` are as in Layout.
+    """
+
+    labels: tuple[StepLabel, ...]
+    caps: Sequence[Mapping[str, int]]
+    reasons: Mapping[int, str]
+    isa: str
+    kept: object
+
+    def max_workers(self, caps: Mapping[str, int]) -> list[int]:
+        """Return the cap of each step (0: none) with a session's `caps` in force."""
+        return [smallest_cap(effective_caps(own, caps).values()) for own in self.caps]
+
+
 class Executable:
     """A compiled graph. Threads may run it at the same time: each run has its own arena."""
 
     instances: ClassVar[weakref.WeakSet[Executable]] = weakref.WeakSet()
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._outputs = Outputs(layout.outputs)
-        buffers, offsets = _bound(layout, self._outputs.locations)
-        self._program = _native.Program(
+    def __init__(self, program: _native.Program, outputs: Outputs, code: Code) -> None:
+        """Make an executable of a native program whose bound memory is the inputs, then the buffers of `outputs`."""
+        self._program = program
+        self._outputs = outputs
+        self._code = code
+        self._layout: Layout | None = None
+        PROGRAMS.register(self, program.id, code.labels)
+        Executable.instances.add(self)
+
+    @classmethod
+    def of(cls, layout: Layout) -> Executable:
+        """Return the executable of a layout."""
+        outputs = Outputs(layout.outputs)
+        buffers, offsets = _bound(layout, outputs.locations)
+        program = _native.Program(
             steps=[
                 (step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps
             ],
@@ -88,27 +115,36 @@ class Executable:
             scratch_bytes=layout.scratch_bytes,
             max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
         )
-        PROGRAMS.register(self, self._program.id, tuple(layout.labels))
-        Executable.instances.add(self)
+        caps = [step.caps for step in layout.steps]
+        executable = cls(program, outputs, Code(tuple(layout.labels), caps, layout.reasons, layout.isa, layout.kept))
+        executable._layout = layout
+        return executable
 
     @property
     def isa(self) -> str:
         """The instruction set of its kernels; "" if there are none."""
-        return self._layout.isa
+        return self._code.isa
 
     @property
     def layout(self) -> Layout:
-        """The parts that it was made of."""
+        """The parts that it was made of. Raises InternalError if it was bound by a template."""
+        if self._layout is None:
+            raise InternalError("an executable of a template has no layout")
         return self._layout
+
+    @property
+    def code(self) -> Code:
+        """What it shares with other executables of its plan. It owns the memory that its steps use."""
+        return self._code
 
     @property
     def arena_bytes(self) -> int:
         """Bytes of intermediate memory that one run uses."""
-        return self._layout.arena_bytes
+        return self._program.arena_bytes
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force at the next op; nodes that it does not name keep the model's caps."""
-        self._program.set_caps([smallest_cap(effective_caps(step.caps, caps).values()) for step in self._layout.steps])
+        self._program.set_caps(self._code.max_workers(caps))
 
     def trim(self) -> None:
         """Free the arenas that no run uses at the moment, and output blocks that no array uses."""
@@ -131,7 +167,7 @@ class Executable:
             outputs, buffers = self._outputs.allocate()
         except MemoryError as error:
             raise self._memory_error(error) from None
-        self.run_at([*inputs, *buffers], team, request, self._layout)
+        self.run_at([*inputs, *buffers], team, request, self._code)
         return outputs
 
     def run_at(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
@@ -139,7 +175,7 @@ class Executable:
 
         Each is an address, or an object that has a buffer; all are contiguous and not empty, of the dtypes and shapes
         that the graph was compiled for. `keep` is an object that the run keeps alive: it owns the memory behind
-        addresses and the executable's layout. Raises as run() does.
+        addresses and the executable's code. Raises as run() does.
         """
         left = _NO_DEADLINE if request.deadline is None else request.seconds_left()
         try:
@@ -157,8 +193,8 @@ class Executable:
                 request.nested,
             )
         except _native.KernelFailure as failure:
-            label = self._layout.labels[failure.step]
-            reason = self._layout.reasons.get(failure.code, f"status {failure.code}")
+            label = self._code.labels[failure.step]
+            reason = self._code.reasons.get(failure.code, f"status {failure.code}")
             raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
         except MemoryLimitError:
             raise
@@ -178,7 +214,7 @@ class Executable:
 
     def _memory_error(self, error: MemoryError) -> MemoryLimitError:
         return MemoryLimitError(
-            f"there is no memory for the run ({error}); it needs {self._layout.arena_bytes} bytes for intermediate "
+            f"there is no memory for the run ({error}); it needs {self.arena_bytes} bytes for intermediate "
             "values, beside its results; nothing was returned, and the session may be used again"
         )
 
@@ -218,7 +254,7 @@ class SingleFunction:
             isa="",
             kept=None,
         )
-        self._executable = Executable(layout)
+        self._executable = Executable.of(layout)
 
     def run(self, function: Callable[[], None], team: _native.Team, request: Request) -> None:
         """Run `function`; threads may do so at the same time. Raises what it raises, and what Executable.run() does."""

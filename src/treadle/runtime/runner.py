@@ -135,8 +135,8 @@ class Runner:
         executable = self._executable_for(inputs)
         if executable is None or not executable.takes_addresses:
             return None
-        run_at, team, request, layout = executable.run_at, self.threads.team, self.request, executable.layout
-        return lambda addresses, keep: run_at(addresses, team(), request, (keep, layout))
+        run_at, team, request, code = executable.run_at, self.threads.team, self.request, executable.code
+        return lambda addresses, keep: run_at(addresses, team(), request, (keep, code))
 
     def plan_for(self, inputs: Mapping[str, Any]) -> Runnable:
         """Return the plan that computes all outputs from `inputs`; compile it if there is none."""

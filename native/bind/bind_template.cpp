@@ -1,0 +1,142 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "interpreter.h"
+#include "py_program.h"
+#include "treadle/binder.h"
+#include "treadle/program_template.h"
+
+namespace nb = nanobind;
+using treadle::BindingFailure;
+using treadle::ProgramTemplate;
+
+namespace {
+
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+using PyStep = std::tuple<std::uintptr_t, Pairs, std::vector<std::int64_t>, std::int64_t, std::int64_t>;
+using PyTask = std::tuple<std::int64_t, std::int64_t, bool>;
+template <typename Number, typename... Form>
+using Flat = nb::ndarray<const Number, Form..., nb::c_contig, nb::device::cpu>;
+
+PyObject* binding_failure = nullptr;
+
+const char* name_of(BindingFailure::Kind kind) {
+    switch (kind) {
+        case BindingFailure::Kind::overflow: return "overflow";
+        case BindingFailure::Kind::division: return "division";
+        case BindingFailure::Kind::range: return "range";
+        case BindingFailure::Kind::guard: return "guard";
+        case BindingFailure::Kind::step: return "step";
+        case BindingFailure::Kind::buffer: return "buffer";
+        case BindingFailure::Kind::scratch: return "scratch";
+        case BindingFailure::Kind::arena: return "arena";
+    }
+    return "";
+}
+
+// Returns what `call` returns, with BindingFailure as Python's exception.
+template <typename Call>
+auto translate_failure(const Call& call) {
+    try {
+        return call();
+    } catch (const BindingFailure& failure) {
+        nb::object error = nb::borrow(binding_failure)(failure.what());
+        error.attr("kind") = name_of(failure.kind);
+        error.attr("number") = failure.number;
+        PyErr_SetObject(binding_failure, error.ptr());
+        throw nb::python_error();
+    }
+}
+
+template <typename Number>
+std::vector<Number> copied(const Flat<Number, nb::ndim<1>>& array) {
+    return {array.data(), array.data() + array.size()};
+}
+
+std::vector<treadle::Binder::Operation> to_operations(const Flat<std::int32_t, nb::shape<-1, 2>>& rows) {
+    std::vector<treadle::Binder::Operation> operations;
+    operations.reserve(rows.shape(0));
+    for (std::size_t i = 0; i < rows.shape(0); ++i) operations.push_back({rows.data()[2 * i], rows.data()[2 * i + 1]});
+    return operations;
+}
+
+ProgramTemplate* make_template(std::int64_t symbols, const Flat<std::int64_t, nb::ndim<1>>& constants,
+                               const Flat<std::int32_t, nb::shape<-1, 2>>& operations,
+                               const Flat<std::int32_t, nb::ndim<1>>& operands, std::vector<PyStep> steps,
+                               const std::vector<PyTask>& tasks, std::vector<std::vector<std::int64_t>> successors,
+                               const std::vector<PyBuffer>& buffers, Pairs rivals, std::int64_t scratch_bytes,
+                               std::vector<std::int64_t> guards, std::vector<std::int64_t> requested,
+                               const std::vector<int>& max_workers) {
+    if (!max_workers.empty() && max_workers.size() != steps.size()) {
+        throw std::invalid_argument("max_workers: wanted one number a step = " + std::to_string(steps.size()) +
+                                    ", got " + std::to_string(max_workers.size()));
+    }
+    treadle::TemplateSpec spec;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        auto& [kernel, pointers, args, chunks, cost_ns] = steps[i];
+        treadle::StepTemplate step;
+        step.kernel = reinterpret_cast<treadle::Kernel>(kernel);
+        for (const auto& [buffer, offset] : pointers) step.pointers.push_back({buffer, offset});
+        step.args = std::move(args);
+        step.chunks = chunks;
+        step.cost_ns = cost_ns;
+        step.max_workers = max_workers.empty() ? 0 : max_workers[i];
+        spec.steps.push_back(std::move(step));
+    }
+    for (const auto& [first, count, blocking] : tasks) spec.tasks.push_back({first, count, 0, blocking});
+    spec.successors = std::move(successors);
+    for (std::size_t i = 0; i < buffers.size(); ++i) spec.buffers.push_back(to_buffer(i, buffers[i]));
+    spec.rivals = std::move(rivals);
+    spec.scratch_bytes = scratch_bytes;
+    spec.guards = std::move(guards);
+    spec.requested = std::move(requested);
+    return new ProgramTemplate(
+        treadle::Binder(symbols, copied(constants), to_operations(operations), copied(operands)), std::move(spec));
+}
+
+ProgramTemplate::Sizes evaluate(const ProgramTemplate& program, const std::vector<std::int64_t>& symbols) {
+    return translate_failure([&] { return program.evaluate(symbols); });
+}
+
+PyProgram* bind(const ProgramTemplate& program, const ProgramTemplate::Sizes& sizes,
+                const Pairs& outputs, const std::vector<int>& max_workers) {
+    std::vector<treadle::Location> locations;
+    locations.reserve(outputs.size());
+    for (const auto& [memory, offset] : outputs) locations.push_back({memory, offset});
+    return translate_failure([&] {
+        const ReleasedGil released;
+        return program.bind<PyProgram>(sizes, locations, max_workers).release();
+    });
+}
+
+}  // namespace
+
+void bind_template(nb::module_& m) {
+    binding_failure = make_exception(m, "BindingFailure",
+                                     "A template does not serve the given sizes. Attributes: kind, number.");
+    nb::class_<ProgramTemplate::Sizes>(m, "Sizes", "The values of all slots of a template for given symbols.");
+    nb::class_<ProgramTemplate>(m, "ProgramTemplate",
+                                "A program whose arguments and memory are computed when it is bound to sizes.")
+        .def(nb::new_(&make_template), nb::arg("symbols"), nb::arg("constants"), nb::arg("operations"),
+             nb::arg("operands"), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("buffers"),
+             nb::arg("rivals"), nb::arg("scratch_bytes"), nb::arg("guards"), nb::arg("requested"),
+             nb::arg("max_workers") = std::vector<int>())
+        .def("evaluate", &evaluate, nb::arg("symbols"),
+             "Return the sizes for the symbols' values. Raise BindingFailure if an operation fails or a guard does not hold.")
+        .def("requested", &ProgramTemplate::requested, nb::arg("sizes"), "Return the values of the requested slots.")
+        .def("bind", &bind, nb::arg("sizes"), nb::arg("outputs") = Pairs(), nb::arg("max_workers") = std::vector<int>(),
+             "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
+             "offset) of each; empty: each in its own.");
+}

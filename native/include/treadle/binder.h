@@ -1,0 +1,111 @@
+// Binder: computes the sizes of a plan with open dimensions for given values of its symbols.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "treadle/tiling.h"
+
+namespace treadle {
+
+// BinderOp is an operation on slots. Plans on disk hold these numbers. Integers are int64, reals are doubles; both
+// compute as Python does.
+enum class BinderOp : std::int32_t {
+    add,        // int, int -> int; fails on overflow, as sub and mul do
+    sub,
+    mul,
+    floordiv,   // rounds down; fails if the divisor is 0
+    min,
+    max,
+    is_zero,      // int -> 1 or 0, like all operations that answer a question
+    is_negative,  // int -> int
+    logical_not,  // int -> int: is the operand 0?
+    to_real,    // int -> real
+    real_add,   // real, real -> real, as up to real_max
+    real_sub,
+    real_mul,
+    real_div,   // fails if the divisor is 0
+    real_min,
+    real_max,
+    less,        // real, real -> int
+    less_equal,
+    floor,      // real -> int; fails if the result is no int64, as ceil and round do
+    ceil,
+    round,      // halves go to the even number
+    units_per_chunk,  // see tiling.h: units, ns_per_unit (real), multiple
+    grid_batches,     // see GridRequest, whose fields are the operands in their order
+    grid_blocks,
+    grid_panels,
+};
+
+// BindingFailure says why a plan cannot be bound to sizes.
+class BindingFailure : public std::runtime_error {
+public:
+    enum class Kind {
+        overflow,  // an operation overflows
+        division,  // an operation divides by 0
+        range,     // an operation has a result or operand out of range
+        guard,     // a guard does not hold
+        step,      // a step has negative chunks or offsets, or a cost that is not a finite number >= 0
+        buffer,    // a buffer has a negative size
+        scratch,   // the size of the scratch is negative
+        arena,     // the arena would be too large
+    };
+    // `number` is that of the operation, guard, step or buffer.
+    BindingFailure(Kind failed, std::int64_t number_of, const std::string& text);
+    Kind kind;
+    std::int64_t number;
+};
+
+// Slot is a value: an int64 or the bits of a double.
+using Slot = std::int64_t;
+
+double to_real(Slot slot);
+
+// Binder is a list of operations. Slots are numbered: first the symbols, then the constants, then the results of the
+// operations. It is immutable: any thread may use it at any time.
+class Binder {
+public:
+    struct Operation {
+        std::int32_t op;             // a BinderOp
+        std::int32_t first_operand;  // index into `operands`; they end where those of the next operation begin
+    };
+
+    // `constants` are the bits of the constants; `operands` are slot numbers. Throws std::invalid_argument if an
+    // operation is unknown, has a wrong number of operands, uses a slot that is not computed before it, or takes an
+    // integer for a real or the other way round.
+    Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Operation> operations,
+           std::vector<std::int32_t> operands);
+
+    // require_integer() and require_real() throw std::invalid_argument, which begins with `where`, if `slot` is none or
+    // holds the other kind. They decide the kind of a constant that no operation uses.
+    void require_integer(const std::string& where, std::int64_t slot);
+    void require_real(const std::string& where, std::int64_t slot);
+
+    // evaluate() returns the values of all slots. Throws BindingFailure, and std::invalid_argument for a wrong number
+    // of symbols.
+    std::vector<Slot> evaluate(std::span<const std::int64_t> symbols) const;
+
+    std::size_t symbols() const { return symbols_; }
+
+private:
+    enum class Kind : std::uint8_t { unknown, integer, real };
+
+    void require(const std::string& where, std::int64_t slot, std::size_t count, Kind wanted);
+    void add_grid(std::size_t row);
+
+    std::size_t symbols_;
+    std::vector<Slot> constants_;
+    std::vector<Operation> operations_;
+    std::vector<std::int32_t> operands_;
+    std::vector<Kind> kinds_;  // of the slots
+    // For each grid operation in turn the number of its search: equal requests are searched once.
+    std::vector<std::int32_t> searches_;
+    std::vector<std::size_t> search_rows_;  // the operation that makes the request of each search
+};
+
+}  // namespace treadle

@@ -1,0 +1,118 @@
+// ProgramTemplate: a program whose arguments, chunks, costs and memory are computed when it is bound to sizes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "treadle/binder.h"
+#include "treadle/program.h"
+
+namespace treadle {
+
+// StepTemplate describes a step by slots of the binder. It is always a kernel.
+struct StepTemplate {
+    Kernel kernel = nullptr;
+    std::vector<PointerSpec> pointers;  // `offset` is the slot of the byte offset
+    std::vector<std::int64_t> args;     // slots
+    std::int64_t chunks = 0;            // slot; the step does nothing where its value is 0
+    std::int64_t cost_ns = 0;           // slot of a real
+    int max_workers = 0;
+};
+
+// TemplateSpec describes a template. All slots hold integers but those of costs.
+struct TemplateSpec {
+    std::vector<StepTemplate> steps;
+    std::vector<TaskSpec> tasks;  // binding computes their priorities
+    std::vector<std::vector<std::int64_t>> successors;
+    std::vector<BufferSpec> buffers;  // `value` of a buffer in the arena is the slot of its size in bytes
+    // Pairs of buffers in the arena that must not overlap.
+    std::vector<std::pair<std::int64_t, std::int64_t>> rivals;
+    std::int64_t scratch_bytes = 0;       // slot
+    std::vector<std::int64_t> guards;     // slots that must not hold 0
+    std::vector<std::int64_t> requested;  // slots whose values the caller wants
+};
+
+// Location says where an output lies: in which bound memory, counted from the first after the inputs, and from which
+// byte on.
+struct Location {
+    std::int64_t memory;
+    std::int64_t offset;
+};
+
+// ProgramTemplate is immutable: any number of threads may bind it at once.
+class ProgramTemplate {
+public:
+    // Sizes are the values of all slots for given values of the symbols. Their template makes them.
+    class Sizes {
+    public:
+        std::int64_t operator[](std::int64_t slot) const { return slots_[static_cast<std::size_t>(slot)]; }
+
+    private:
+        friend class ProgramTemplate;
+        std::uint64_t owner_ = 0;
+        std::vector<Slot> slots_;
+    };
+
+    // The largest arena that a program may have, bytes.
+    static constexpr std::int64_t kMostArena = std::int64_t{1} << 40;
+
+    // Throws std::invalid_argument whose text names the faulty entry, what is allowed, and its value.
+    ProgramTemplate(Binder binder, TemplateSpec spec);
+
+    // evaluate() returns the sizes for the symbols' values. Throws BindingFailure if an operation fails, or else if a
+    // guard does not hold.
+    Sizes evaluate(std::span<const std::int64_t> symbols) const;
+
+    // requested() returns the values of the slots that were requested.
+    std::vector<std::int64_t> requested(const Sizes& sizes) const;
+
+    // bind() returns a program for the sizes. `outputs` locates the outputs, which the last bound indices of the template
+    // stand for; empty: each has its own memory. `max_workers` replaces the caps of the steps unless it is empty. Throws
+    // BindingFailure, and std::invalid_argument for sizes of another template or wrong outputs or caps.
+    template <typename AnyProgram = Program>
+    std::unique_ptr<AnyProgram> bind(const Sizes& sizes, std::span<const Location> outputs = {},
+                                     std::span<const int> max_workers = {}) const {
+        const Parts parts = compute(sizes, outputs, max_workers);
+        return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
+                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes);
+    }
+
+private:
+    // What the constructor of a program takes, and what its steps refer to.
+    struct Parts {
+        std::vector<std::int64_t> args;
+        std::vector<PointerSpec> pointers;
+        std::vector<StepRef> steps;
+        std::vector<TaskSpec> tasks;
+        std::vector<BufferSpec> buffers;
+        std::int64_t arena_bytes = 0;
+        std::int64_t scratch_bytes = 0;
+    };
+
+    void check_steps();
+    void check_buffers();
+    void add_rivals();
+    void sort_tasks();
+    Parts compute(const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers) const;
+    std::vector<std::int64_t> locate(Parts& parts, std::span<const Location> outputs) const;
+    void assign_arena(Parts& parts, const Sizes& sizes) const;
+    void add_steps(Parts& parts, const Sizes& sizes, std::span<const std::int64_t> moved,
+                   std::span<const int> max_workers) const;
+    void set_priorities(Parts& parts) const;
+
+    std::uint64_t id_;
+    Binder binder_;
+    TemplateSpec spec_;
+    std::size_t args_ = 0;
+    std::size_t pointers_ = 0;
+    std::size_t bound_ = 0;                       // how many addresses a run is given
+    std::vector<std::size_t> in_arena_;           // the buffers in the arena
+    std::vector<std::size_t> first_rival_;        // of each buffer, and the end: indices into rivals_
+    std::vector<std::size_t> rivals_;
+    std::vector<std::uint32_t> order_;            // the tasks, each after its predecessors
+};
+
+}  // namespace treadle

@@ -1,0 +1,267 @@
+#include "treadle/program_template.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+namespace treadle {
+
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kMostOffset = std::int64_t{1} << 60;  // adding an offset in the arena cannot overflow
+
+std::string name(const char* what, std::size_t index) { return std::string(what) + ' ' + std::to_string(index); }
+
+[[noreturn]] void reject(const std::string& where, const std::string& fault) {
+    throw std::invalid_argument(where + ": " + fault);
+}
+
+[[noreturn]] void fail(BindingFailure::Kind kind, std::size_t index, const std::string& text) {
+    throw BindingFailure(kind, static_cast<std::int64_t>(index), text);
+}
+
+std::uint64_t next_template_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
+}
+
+}  // namespace
+
+ProgramTemplate::ProgramTemplate(Binder binder, TemplateSpec spec)
+    : id_(next_template_id()), binder_(std::move(binder)), spec_(std::move(spec)) {
+    check_steps();
+    check_buffers();
+    add_rivals();
+    binder_.require_integer("scratch_bytes", spec_.scratch_bytes);
+    for (std::size_t i = 0; i < spec_.guards.size(); ++i) binder_.require_integer(name("guard", i), spec_.guards[i]);
+    for (std::size_t i = 0; i < spec_.requested.size(); ++i) {
+        binder_.require_integer(name("requested value", i), spec_.requested[i]);
+    }
+    sort_tasks();
+}
+
+void ProgramTemplate::check_steps() {
+    for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
+        const StepTemplate& step = spec_.steps[i];
+        const std::string where = name("step", i);
+        for (std::size_t k = 0; k < step.pointers.size(); ++k) {
+            binder_.require_integer(where + ", " + name("pointer", k), step.pointers[k].offset);
+        }
+        for (std::size_t k = 0; k < step.args.size(); ++k) {
+            binder_.require_integer(where + ", " + name("argument", k), step.args[k]);
+        }
+        binder_.require_integer(where + ", chunks", step.chunks);
+        binder_.require_real(where + ", cost", step.cost_ns);
+        args_ += step.args.size();
+        pointers_ += step.pointers.size();
+    }
+}
+
+void ProgramTemplate::check_buffers() {
+    for (std::size_t i = 0; i < spec_.buffers.size(); ++i) {
+        const BufferSpec& buffer = spec_.buffers[i];
+        if (buffer.kind == BufferKind::arena) {
+            binder_.require_integer(name("buffer", i) + ", size", buffer.value);
+            in_arena_.push_back(i);
+        } else if (buffer.kind == BufferKind::bound) {
+            bound_ = std::max(bound_, static_cast<std::size_t>(std::max<std::int64_t>(buffer.value, -1) + 1));
+        }
+    }
+}
+
+void ProgramTemplate::add_rivals() {
+    const auto is_in_arena = [this](std::int64_t buffer) {
+        return buffer >= 0 && static_cast<std::uint64_t>(buffer) < spec_.buffers.size() &&
+               spec_.buffers[static_cast<std::size_t>(buffer)].kind == BufferKind::arena;
+    };
+    first_rival_.assign(spec_.buffers.size() + 1, 0);
+    for (std::size_t i = 0; i < spec_.rivals.size(); ++i) {
+        const auto [a, b] = spec_.rivals[i];
+        if (!is_in_arena(a) || !is_in_arena(b) || a == b) {
+            reject(name("rivals", i), "wanted two buffers in the arena, got " + std::to_string(a) + " and " +
+                                          std::to_string(b));
+        }
+        ++first_rival_[static_cast<std::size_t>(a) + 1];
+        ++first_rival_[static_cast<std::size_t>(b) + 1];
+    }
+    std::partial_sum(first_rival_.begin(), first_rival_.end(), first_rival_.begin());
+    rivals_.resize(first_rival_.back());
+    std::vector<std::size_t> next = first_rival_;
+    for (const auto& [first, second] : spec_.rivals) {
+        const auto a = static_cast<std::size_t>(first);
+        const auto b = static_cast<std::size_t>(second);
+        rivals_[next[a]++] = b;
+        rivals_[next[b]++] = a;
+    }
+}
+
+// Has the constructor of a program check the rest, with sizes that are allowed.
+void ProgramTemplate::sort_tasks() {
+    Parts parts;
+    parts.pointers.reserve(pointers_);
+    parts.buffers = spec_.buffers;
+    for (const std::size_t i : in_arena_) parts.buffers[i].value = 0;
+    for (const StepTemplate& step : spec_.steps) {
+        const std::size_t first = parts.pointers.size();
+        for (const PointerSpec& pointer : step.pointers) parts.pointers.push_back({pointer.buffer, 0});
+        parts.steps.push_back({step.kernel, nullptr, std::span(parts.pointers).subspan(first), {}, 1, 0,
+                               step.max_workers});
+    }
+    parts.tasks = spec_.tasks;
+    for (TaskSpec& task : parts.tasks) task.priority = 0;
+    const Program program(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors, parts.buffers, 0, 0);
+    order_.assign(program.order().begin(), program.order().end());
+}
+
+ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> symbols) const {
+    Sizes sizes;
+    sizes.owner_ = id_;
+    sizes.slots_ = binder_.evaluate(symbols);
+    for (std::size_t i = 0; i < spec_.guards.size(); ++i) {
+        if (sizes[spec_.guards[i]] == 0) fail(BindingFailure::Kind::guard, i, name("guard", i) + " does not hold");
+    }
+    return sizes;
+}
+
+std::vector<std::int64_t> ProgramTemplate::requested(const Sizes& sizes) const {
+    if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
+    std::vector<std::int64_t> values;
+    values.reserve(spec_.requested.size());
+    for (const std::int64_t slot : spec_.requested) values.push_back(sizes[slot]);
+    return values;
+}
+
+ProgramTemplate::Parts ProgramTemplate::compute(const Sizes& sizes, std::span<const Location> outputs,
+                                                std::span<const int> max_workers) const {
+    if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
+    if (!max_workers.empty() && max_workers.size() != spec_.steps.size()) {
+        reject("max_workers", "wanted one number a step = " + std::to_string(spec_.steps.size()) + ", got " +
+                                  std::to_string(max_workers.size()));
+    }
+    Parts parts;
+    const std::vector<std::int64_t> moved = locate(parts, outputs);
+    assign_arena(parts, sizes);
+    add_steps(parts, sizes, moved, max_workers);
+    set_priorities(parts);
+    parts.scratch_bytes = sizes[spec_.scratch_bytes];
+    if (parts.scratch_bytes < 0) fail(BindingFailure::Kind::scratch, 0, "the size of the scratch is negative");
+    return parts;
+}
+
+// Sets the buffers of `parts`, and returns for each the byte offset of its content in its memory.
+std::vector<std::int64_t> ProgramTemplate::locate(Parts& parts, std::span<const Location> outputs) const {
+    parts.buffers = spec_.buffers;
+    std::vector<std::int64_t> moved(parts.buffers.size(), 0);
+    if (outputs.empty()) return moved;
+    if (outputs.size() > bound_) {
+        reject("outputs", "wanted at most " + std::to_string(bound_) + ", got " + std::to_string(outputs.size()));
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const auto [memory, offset] = outputs[i];
+        if (memory < 0 || static_cast<std::uint64_t>(memory) >= outputs.size()) {
+            reject(name("output", i), "memory must be in 0.." + std::to_string(outputs.size()) +
+                                          " (exclusive), got " + std::to_string(memory));
+        }
+        if (offset < 0 || offset > kMostOffset) {
+            reject(name("output", i), "byte offset must be in 0..2**60, got " + std::to_string(offset));
+        }
+    }
+    const std::size_t inputs = bound_ - outputs.size();
+    for (std::size_t i = 0; i < parts.buffers.size(); ++i) {
+        BufferSpec& buffer = parts.buffers[i];
+        if (buffer.kind != BufferKind::bound || static_cast<std::size_t>(buffer.value) < inputs) continue;
+        const Location& location = outputs[static_cast<std::size_t>(buffer.value) - inputs];
+        buffer.value = static_cast<std::int64_t>(inputs) + location.memory;
+        moved[i] = location.offset;
+    }
+    return moved;
+}
+
+// Gives each buffer in the arena, largest first, the lowest offset at which it overlaps no rival.
+void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
+    struct Extent {
+        std::int64_t begin;
+        std::int64_t end;
+    };
+    std::vector<Extent> extents(parts.buffers.size(), {-1, -1});  // `begin` is -1 until the buffer has an offset
+    std::vector<std::int64_t> bytes(parts.buffers.size());
+    std::vector<std::size_t> order = in_arena_;
+    for (const std::size_t i : order) {
+        bytes[i] = sizes[spec_.buffers[i].value];
+        if (bytes[i] < 0) {
+            fail(BindingFailure::Kind::buffer, i, name("buffer", i) + " has " + std::to_string(bytes[i]) + " bytes");
+        }
+    }
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+        return bytes[a] > bytes[b] || (bytes[a] == bytes[b] && a < b);
+    });
+    std::vector<Extent> taken;
+    for (const std::size_t i : order) {
+        taken.clear();
+        for (std::size_t k = first_rival_[i]; k < first_rival_[i + 1]; ++k) {
+            const Extent& rival = extents[rivals_[k]];
+            if (rival.begin >= 0) taken.push_back(rival);
+        }
+        std::ranges::sort(taken, [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+        if (bytes[i] > kMostArena) fail(BindingFailure::Kind::arena, i, name("buffer", i) + " exceeds 2**40 bytes");
+        const std::int64_t size = (std::max<std::int64_t>(bytes[i], 1) + kAlignment - 1) / kAlignment * kAlignment;
+        std::int64_t begin = 0;
+        for (const Extent& each : taken) {
+            if (begin + size <= each.begin) break;
+            begin = std::max(begin, each.end);
+        }
+        extents[i] = {begin, begin + size};
+        parts.buffers[i].value = begin;
+        parts.arena_bytes = std::max(parts.arena_bytes, begin + size);
+        if (parts.arena_bytes > kMostArena) {
+            fail(BindingFailure::Kind::arena, i, "with " + name("buffer", i) + " the arena exceeds 2**40 bytes");
+        }
+    }
+}
+
+void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<const std::int64_t> moved,
+                                std::span<const int> max_workers) const {
+    // Steps refer to these, so they must not be reallocated.
+    parts.args.reserve(args_);
+    parts.pointers.reserve(pointers_);
+    parts.steps.reserve(spec_.steps.size());
+    for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
+        const StepTemplate& step = spec_.steps[i];
+        const auto fault = [i](const char* what) { fail(BindingFailure::Kind::step, i, name("step", i) + what); };
+        const std::size_t first_arg = parts.args.size();
+        const std::size_t first_pointer = parts.pointers.size();
+        for (const std::int64_t slot : step.args) parts.args.push_back(sizes[slot]);
+        for (const PointerSpec& pointer : step.pointers) {
+            const std::int64_t offset = sizes[pointer.offset];
+            if (offset < 0 || offset > kMostOffset) fault(" has a pointer whose offset is out of range");
+            parts.pointers.push_back({pointer.buffer, offset + moved[static_cast<std::size_t>(pointer.buffer)]});
+        }
+        const std::int64_t chunks = sizes[step.chunks];
+        const double cost_ns = to_real(sizes[step.cost_ns]);
+        if (chunks < 0) fault(" has a negative number of chunks");
+        if (!(cost_ns >= 0 && std::isfinite(cost_ns))) fault(" has a cost that is not a finite number >= 0");
+        parts.steps.push_back({step.kernel, nullptr, std::span(parts.pointers).subspan(first_pointer),
+                               std::span(parts.args).subspan(first_arg), chunks, cost_ns,
+                               max_workers.empty() ? step.max_workers : max_workers[i]});
+    }
+}
+
+void ProgramTemplate::set_priorities(Parts& parts) const {
+    parts.tasks = spec_.tasks;
+    for (auto task = order_.rbegin(); task != order_.rend(); ++task) {
+        TaskSpec& record = parts.tasks[*task];
+        record.priority = 0;
+        for (const std::int64_t next : spec_.successors[*task]) {
+            record.priority = std::max(record.priority, parts.tasks[static_cast<std::size_t>(next)].priority);
+        }
+        const auto first = static_cast<std::size_t>(record.first_step);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(record.step_count); ++i) {
+            record.priority += parts.steps[first + i].cost_ns;
+        }
+    }
+}
+
+}  // namespace treadle

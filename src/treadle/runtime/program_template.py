@@ -1,0 +1,160 @@
+"""Programs of plans with open dimensions, which the native core binds to sizes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle import _native, forking
+from treadle.graph.node import smallest_cap
+from treadle.lru import LRU
+from treadle.runtime.executable import Code, Executable
+from treadle.runtime.outputs import ArraySpec, Outputs
+from treadle.tracing.registry import StepLabel
+
+MOST_BINDINGS = 64
+"""How many bindings a template keeps."""
+
+
+class StepTemplate(NamedTuple):
+    """One call of a kernel, by slots.
+
+    `body` is the address of the kernel. `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the
+    arguments. The slot `chunks` may hold 0: the step then does nothing. The slot `cost` holds a real: the estimated
+    time of all chunks on one core, in ns. `caps` are as in Step.
+    """
+
+    body: int
+    pointers: Sequence[tuple[int, int]]
+    args: Sequence[int]
+    chunks: int
+    cost: int
+    caps: Mapping[str, int]
+
+
+class OutputTemplate(NamedTuple):
+    """Shape and NumPy dtype of an output. An int of `shape` is a slot."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class TemplateLayout(NamedTuple):
+    """The parts of a template.
+
+    A slot is a value of 64 bits that binding computes: slots are numbered from the symbols to the constants to the
+    results of the operations. All slots hold integers but those of costs.
+
+    Attributes:
+        symbols: The number of symbols.
+        constants: Bits of the constants, int64.
+        operations: (operation, first operand) rows, int32, as `plan/binder.py` makes them.
+        operands: Slots, int32.
+        guards: Slots that must not hold 0.
+        steps: The steps.
+        labels: The label of each step.
+        tasks: (first step, number of steps, blocking). Binding computes priorities.
+        successors: The successors of each task.
+        buffers: ("arena", slot of the size in bytes), ("constant", address) or ("bound", index): inputs come first,
+            then one for each output.
+        rivals: Pairs of buffers in the arena, by number, that must not overlap.
+        scratch_bytes: A slot.
+        outputs: The outputs, in their order.
+        reasons: As in Layout, like `isa` and `kept`.
+    """
+
+    symbols: int
+    constants: np.ndarray[Any, Any]
+    operations: np.ndarray[Any, Any]
+    operands: np.ndarray[Any, Any]
+    guards: Sequence[int]
+    steps: Sequence[StepTemplate]
+    labels: Sequence[StepLabel]
+    tasks: Sequence[tuple[int, int, bool]]
+    successors: Sequence[Sequence[int]]
+    buffers: Sequence[tuple[str, int]]
+    rivals: Sequence[tuple[int, int]]
+    scratch_bytes: int
+    outputs: Sequence[OutputTemplate]
+    reasons: Mapping[int, str]
+    isa: str
+    kept: object
+
+
+class ProgramTemplate:
+    """A compiled graph with open dimensions. Threads may bind it at the same time."""
+
+    def __init__(self, layout: TemplateLayout) -> None:
+        """Check the layout. Raises ValueError that names a faulty entry, what is allowed, and its value."""
+        self._layout = layout
+        steps = layout.steps
+        caps = [step.caps for step in steps]
+        self._code = Code(tuple(layout.labels), caps, layout.reasons, layout.isa, layout.kept)
+        self._native = _native.ProgramTemplate(
+            symbols=layout.symbols,
+            constants=layout.constants,
+            operations=layout.operations,
+            operands=layout.operands,
+            steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in steps],
+            tasks=layout.tasks,
+            successors=layout.successors,
+            buffers=layout.buffers,
+            rivals=layout.rivals,
+            scratch_bytes=layout.scratch_bytes,
+            guards=layout.guards,
+            requested=[slot for output in layout.outputs for slot in output.shape],
+            max_workers=[smallest_cap(own.values()) for own in caps],
+        )
+        self._bindings: LRU[tuple[int, ...], Executable] = LRU(MOST_BINDINGS)
+        self._lock = forking.lock()
+        self._live: weakref.WeakSet[Executable] = weakref.WeakSet()  # guarded by _lock, like _max_workers
+        self._max_workers: list[int] = []  # of each step, with a session's caps; empty: those of the model
+
+    @property
+    def layout(self) -> TemplateLayout:
+        """The parts that it was made of."""
+        return self._layout
+
+    def bind(self, symbols: tuple[int, ...]) -> Executable:
+        """Return the executable for the symbols' values, which may be one that was bound before.
+
+        Raises _native.BindingFailure if the template does not serve these sizes, ValueError for a wrong number of
+        symbols.
+        """
+        executable = self._bindings.get(symbols)
+        if executable is None:
+            with self._lock:
+                executable = self._bindings.get(symbols)
+                if executable is None:
+                    executable = self._bound(symbols)
+                    self._bindings.put(symbols, executable)
+        return executable
+
+    def _bound(self, symbols: tuple[int, ...]) -> Executable:
+        sizes = self._native.evaluate(symbols)
+        values = iter(self._native.requested(sizes))
+        specs = [
+            ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype) for output in self._layout.outputs
+        ]
+        outputs = Outputs(specs)
+        program = self._native.bind(sizes, [] if outputs.all_separate else outputs.locations, self._max_workers)
+        executable = Executable(program, outputs, self._code)
+        self._live.add(executable)
+        return executable
+
+    def cap(self, caps: Mapping[str, int]) -> None:
+        """Put a session's `caps` in force in all bindings, as Executable.cap() does."""
+        with self._lock:
+            self._max_workers = self._code.max_workers(caps)
+            for executable in list(self._live):
+                executable.cap(caps)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment. Bindings are kept."""
+        with self._lock:
+            live = list(self._live)
+        for executable in live:
+            executable.trim()

@@ -1,0 +1,404 @@
+"""Templates of programs: binding to sizes in the native core, against the same computed in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle import _native, dtypes
+from treadle.errors import KernelError
+from treadle.graph.dim import ceil_div
+from treadle.graph.facts import Facts
+from treadle.graph.value import Value
+from treadle.passes.plan_memory import _assign, _Lifetime
+from treadle.plan.binder import OPS, Encoder
+from treadle.runtime.program_template import (
+    MOST_BINDINGS,
+    OutputTemplate,
+    ProgramTemplate,
+    StepTemplate,
+    TemplateLayout,
+)
+from treadle.tracing.registry import StepLabel
+
+Kernel = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.c_void_p
+)
+
+
+@pytest.fixture
+def team():
+    team = _native.Team("test", 2, 2)
+    yield team
+    team.close()
+
+
+def floats(address: int, count: int) -> Any:
+    return (ctypes.c_float * count).from_address(address)
+
+
+@Kernel
+def scale(pointers, args, chunk, _scratch):
+    """Multiplies the elements of a chunk by a number. Arguments: elements, elements of a chunk, factor."""
+    elements, each, factor = args[0], args[1], args[2]
+    source, target = floats(pointers[1], elements), floats(pointers[0], elements)
+    for i in range(chunk * each, min(elements, (chunk + 1) * each)):
+        target[i] = factor * source[i]
+    return 0
+
+
+@Kernel
+def fail(_pointers, _args, _chunk, _scratch):
+    return 3
+
+
+def address_of(kernel: Any) -> int:
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+class Builder:
+    """A template whose sizes are expressions."""
+
+    def __init__(self, *symbols: int) -> None:
+        self.facts = Facts()
+        self.symbols = [self.facts.symbol(f"s{number}", hint, least=0) for number, hint in enumerate(symbols)]
+        self.encoder = Encoder(self.symbols)  # type: ignore[arg-type]
+        self.steps: list[tuple[Any, list[tuple[int, int]], list[int], int, float, dict[str, int]]] = []
+        self.after: list[tuple[int, ...]] = []
+        self.buffers: list[tuple[str, int]] = []
+        self.rivals: list[tuple[int, int]] = []
+        self.outputs: list[tuple[tuple[int, ...], Any]] = []
+
+    def add(self, kernel, pointers, args, chunks, *, cost=1000.0, after=(), caps=None):
+        self.steps.append((kernel, pointers, args, chunks, cost, caps or {}))
+        self.after.append(after)
+
+    def build(self) -> ProgramTemplate:
+        return ProgramTemplate(self.layout())
+
+    def layout(self) -> TemplateLayout:
+        integer, real = self.encoder.integer, self.encoder.real
+        steps = [
+            ([(b, integer(at)) for b, at in pointers], [integer(arg) for arg in args], integer(chunks), real(cost))
+            for _, pointers, args, chunks, cost, _ in self.steps
+        ]
+        sizes = [integer(size) if kind == "arena" else None for kind, size in self.buffers]
+        shapes = [[integer(size) for size in shape] for shape, _ in self.outputs]
+        guards = [self.encoder.guard(guard) for guard in self.facts.guards]
+        scratch = integer(0)
+        operations = self.encoder.finish()
+        number = self.encoder.number_of
+        successors: list[list[int]] = [[] for _ in self.steps]
+        for task, before in enumerate(self.after):
+            for other in before:
+                successors[other].append(task)
+        return TemplateLayout(
+            symbols=operations.symbols,
+            constants=operations.constants,
+            operations=operations.operations,
+            operands=operations.operands,
+            guards=[number(slot) for slot in guards],
+            steps=[
+                StepTemplate(
+                    address_of(step[0]),
+                    [(b, number(at)) for b, at in pointers],
+                    [number(arg) for arg in args],
+                    number(chunks),
+                    number(cost),
+                    step[5],
+                )
+                for step, (pointers, args, chunks, cost) in zip(self.steps, steps, strict=True)
+            ],
+            labels=[StepLabel(f"node{i}", "test") for i in range(len(steps))],
+            tasks=[(i, 1, False) for i in range(len(steps))],
+            successors=successors,
+            buffers=[
+                (kind, value if slot is None else number(slot))
+                for (kind, value), slot in zip(self.buffers, sizes, strict=True)
+            ],
+            rivals=self.rivals,
+            scratch_bytes=number(scratch),
+            outputs=[
+                OutputTemplate(tuple(map(number, slots)), np.dtype(dtype))
+                for slots, (_, dtype) in zip(shapes, self.outputs, strict=True)
+            ],
+            reasons={3: "it always fails"},
+            isa="test",
+            kept=None,
+        )
+
+
+def chain(*, outputs: int = 1, width: int = 1) -> Builder:
+    """x (s0, width) -> times 2 in the arena -> times 3, 4, ... in each output."""
+    b = Builder(8)
+    (rows,) = b.symbols
+    elements = rows * width
+    each = 4
+    b.buffers = [("bound", 0), ("arena", elements * 4), *[("bound", 1 + i) for i in range(outputs)]]
+    b.outputs = [((rows, width), np.float32) for _ in range(outputs)]
+    b.add(scale, [(1, 0), (0, 0)], [elements, each, 2], ceil_div(elements, each))
+    for i in range(outputs):
+        b.add(scale, [(2 + i, 0), (1, 0)], [elements, each, 3 + i], ceil_div(elements, each), after=(0,))
+    return b
+
+
+def test_division_by_zero_is_a_failure():
+    """
+    An expression that divides by a size that is 0 cannot be bound.
+    """
+    layout = Builder(1).layout()
+    rows = np.array([[OPS.index("floordiv"), 0]], np.int32)
+    template = ProgramTemplate(layout._replace(operations=rows, operands=np.array([1, 0], np.int32)))
+    template.bind((1,))
+    with pytest.raises(_native.BindingFailure, match="operation 0 divides by 0") as caught:
+        template.bind((0,))
+    assert caught.value.kind == "division"
+
+
+def test_faulty_layouts_are_refused():
+    """
+    Every slot, operation, buffer and task is checked, and the message names the faulty entry.
+    """
+    good = chain().layout()
+    ProgramTemplate(good)
+    step = good.steps[0]
+    faulty = [
+        ({"symbols": -1}, "symbols"),
+        ({"operands": good.operands + 1000}, "operation 0: slot must be in"),
+        ({"operations": good.operations + np.array([100, 0], np.int32)}, "operation 0: wanted a number in 0..25"),
+        ({"operations": good.operations[::-1].copy()}, "operation 0: wanted 2 of"),
+        ({"guards": [99]}, "guard 0: slot must be in"),
+        ({"scratch_bytes": -1}, "scratch_bytes: slot must be in"),
+        ({"buffers": [*good.buffers[:1], ("arena", 99), *good.buffers[2:]]}, "buffer 1, size: slot must be in"),
+        ({"buffers": [*good.buffers[:1], ("heap", 0), *good.buffers[2:]]}, "buffer 1: kind must be"),
+        ({"buffers": [("bound", -1), *good.buffers[1:]]}, "buffer 0: value must be at least 0"),
+        ({"rivals": [(0, 1)]}, "rivals 0: wanted two buffers in the arena, got 0 and 1"),
+        ({"rivals": [(1, 77)]}, "rivals 0: wanted two buffers in the arena, got 1 and 77"),
+        ({"tasks": [(0, 1, False)]}, "belongs to no task"),
+        ({"successors": [[1], [0]]}, "acyclic"),
+        ({"steps": [step._replace(chunks=99), good.steps[1]]}, "step 0, chunks: slot must be in"),
+        ({"steps": [step._replace(cost=step.chunks), good.steps[1]]}, "step 0, cost: wanted a real number"),
+        ({"steps": [step._replace(chunks=step.cost), good.steps[1]]}, "in slot 5, which holds the other kind"),
+        ({"steps": [step._replace(args=[-1]), good.steps[1]]}, "step 0, argument 0: slot must be in"),
+        ({"steps": [step._replace(pointers=[(9, 0)]), good.steps[1]]}, "step 0, pointer 0: buffer must be in"),
+        ({"steps": [step._replace(pointers=[(0, 99)]), good.steps[1]]}, "step 0, pointer 0: slot must be in"),
+        ({"steps": [step._replace(body=0), good.steps[1]]}, "step 0: wanted either a non-null kernel address"),
+    ]
+    for changes, message in faulty:
+        with pytest.raises(ValueError, match=message):
+            ProgramTemplate(good._replace(**changes))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_arena_is_assigned_as_the_planner_does(team, seed):
+    """
+    Random sizes and rivals: offsets are those of the planner for known sizes, and rivals do not overlap.
+    """
+    draw = random.Random(seed)
+    count = draw.randint(1, 25)
+    b = Builder(3)
+    (n,) = b.symbols
+    factors = [draw.choice([0, 1, 5, 16, 40, 100]) for _ in range(count)]
+    sizes = [factor * n for factor in factors]
+    b.buffers = [("arena", size) for size in sizes]
+    b.rivals = [pair for pair in itertools.combinations(range(count), 2) if draw.random() < 0.4]
+    seen: dict[int, int] = {}
+
+    @Kernel
+    def note(pointers, args, _chunk, _scratch):
+        seen[args[0]] = pointers[0]
+        return 0
+
+    for i in range(count):
+        b.add(note, [(i, 0)], [i], 1, after=(i - 1,) if i else ())
+    template = b.build()
+    late = [0] * count
+    for i, j in b.rivals:
+        late[i] |= 1 << j
+        late[j] |= 1 << i
+    for value in (1, 64, 3):
+        executable = template.bind((value,))
+        executable.run([], team)
+        planned = [Value(f"{i:03}", dtypes.u8, (factor * value,)) for i, factor in enumerate(factors)]
+        lifetimes = {each: _Lifetime(1 << i, late[i]) for i, each in enumerate(planned)}
+        offsets, arena = _assign(planned, lifetimes)
+        first = min(seen.values())
+        lowest = min(offsets.values())
+        assert [seen[i] - first for i in range(count)] == [offsets[each] - lowest for each in planned]
+        assert executable.arena_bytes == arena
+        for i, j in b.rivals:
+            (low, size), (high, _) = sorted([(seen[i], factors[i] * value), (seen[j], factors[j] * value)])
+            assert low + max(size, 1) <= high
+
+
+def test_an_arena_beyond_the_limit_is_a_failure():
+    """
+    A buffer of more than 2**40 bytes, and buffers that exceed them together.
+    """
+    b = Builder(1)
+    b.buffers = [("arena", b.symbols[0]), ("arena", b.symbols[0])]
+    b.rivals = [(0, 1)]
+    template = b.build()
+    template.bind((1 << 39,))
+    for size in ((1 << 40) + 1, (1 << 39) + 1):
+        with pytest.raises(_native.BindingFailure, match="exceeds 2\\*\\*40 bytes") as caught:
+            template.bind((size,))
+        assert caught.value.kind == "arena"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda b, n: b.add(scale, [], [], n - 2), "step"),
+        (lambda b, n: b.add(scale, [(0, n - 2)], [], 1), "step"),
+        (lambda b, n: b.add(scale, [], [], 1, cost=n * 0.5 - 1.0), "step"),
+        (lambda b, n: b.buffers.append(("arena", n - 2)), "buffer"),
+    ],
+)
+def test_negative_sizes_are_failures(change, kind):
+    """
+    Chunks, offsets, costs and sizes that are negative, and those that are 0.
+    """
+    b = Builder(5)
+    b.buffers = [("arena", 64)]
+    change(b, b.symbols[0])
+    template = b.build()
+    template.bind((2,))
+    with pytest.raises(_native.BindingFailure) as caught:
+        template.bind((1,))
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(("outputs", "width"), [(1, 1), (1, 5000), (9, 1), (9, 3000)])
+def test_one_template_serves_all_sizes(team, outputs, width):
+    """
+    Small and large outputs, alone and in shared blocks, also empty ones.
+    """
+    template = chain(outputs=outputs, width=width).build()
+    for rows in (1, 3, 0, 8, 1):
+        x = np.random.default_rng(rows).random((rows, width), np.float32)
+        results = template.bind((rows,)).run([x], team)
+        assert len(results) == outputs
+        for i, result in enumerate(results):
+            np.testing.assert_array_equal(result, x * 2 * (3 + i))
+
+
+def test_bindings_are_kept_and_the_oldest_dropped(team):
+    """
+    The same sizes give the same executable until others have taken its place.
+    """
+    template = chain().build()
+    first = template.bind((3,))
+    assert template.bind((3,)) is first
+    assert template.bind((4,)) is not first
+    for rows in range(10, 10 + MOST_BINDINGS):
+        template.bind((rows,))
+    again = template.bind((3,))
+    assert again is not first
+    x = np.ones((3, 1), np.float32)
+    for executable in (first, again):
+        np.testing.assert_array_equal(executable.run([x], team)[0], x * 6)
+
+
+def test_a_failing_kernel_names_its_node(team):
+    """
+    Labels and reasons are those of the template.
+    """
+    b = Builder(1)
+    b.add(fail, [], [], b.symbols[0])
+    template = b.build()
+    with pytest.raises(KernelError, match="node 'node0' \\(test\\): it always fails"):
+        template.bind((2,)).run([], team)
+    assert template.bind((0,)).run([], team) == []
+
+
+def test_caps_are_in_force_in_all_bindings():
+    """
+    In those that exist and in those that are made later: never more workers at once than the cap.
+    """
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    @Kernel
+    def count(_pointers, _args, _chunk, _scratch):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.005)
+        with lock:
+            running -= 1
+        return 0
+
+    b = Builder(1)
+    b.add(count, [], [], b.symbols[0], cost=1e9, caps={"node": 0})
+    template = b.build()
+    team = _native.Team("caps", 4, 1)
+    try:
+        template.bind((40,)).run([], team)
+        assert most > 1
+        template.cap({"node": 1})
+        for chunks in (40, 41):
+            most = 0
+            template.bind((chunks,)).run([], team)
+            assert most == 1
+        template.cap({})
+        template.bind((42,)).run([], team)
+        assert most > 1
+    finally:
+        team.close()
+
+
+def test_priorities_are_the_paths_to_the_end():
+    """
+    Of two ready tasks the one with the longer path to the end starts first, whichever that is for the sizes.
+    """
+    order: list[int] = []
+
+    @Kernel
+    def note(_pointers, args, _chunk, _scratch):
+        order.append(args[0])
+        return 0
+
+    b = Builder(1, 1)
+    for i, cost in enumerate((b.symbols[0] * 1.0, b.symbols[1] * 1.0)):
+        b.add(note, [], [i], 1, cost=1.0)
+        b.add(note, [], [i + 10], 1, cost=cost, after=(2 * i,))
+    template = b.build()
+    team = _native.Team("priorities", 1, 1)
+    try:
+        for sizes, wanted in (((5, 2), [0, 10, 1, 11]), ((2, 5), [1, 11, 0, 10])):
+            order.clear()
+            template.bind(sizes).run([], team)
+            assert order == wanted
+    finally:
+        team.close()
+
+
+def test_threads_bind_and_run_at_the_same_time(team):
+    """
+    Each thread gets the results for its sizes while others bind and run the same template.
+    """
+    template = chain(outputs=2, width=3).build()
+
+    def work(seed: int) -> None:
+        draw = random.Random(seed)
+        for _ in range(60):
+            rows = draw.randint(0, MOST_BINDINGS + 10)
+            x = np.full((rows, 3), rows, np.float32)
+            for i, result in enumerate(template.bind((rows,)).run([x], team)):
+                np.testing.assert_array_equal(result, x * 2 * (3 + i))
+            if draw.random() < 0.05:
+                template.trim()
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
