@@ -18,6 +18,10 @@ MAX_VECTORS = 4
 _BUSY = 12
 """Independent sums that hide the latency of a multiplication."""
 
+_MAX_OPEN_ROWS = 6
+"""More rows save next to no time if a block has two vectors or more, and every height has code of its own where the
+number of rows is open."""
+
 _MANY_ROWS = 2520
 """Open numbers of rows are taken for this one, which all heights of blocks divide, where a tile is chosen."""
 
@@ -107,18 +111,21 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
 def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
     """The tile that needs the least time for many rows. Of equals the widest: its code is short."""
 
+    def most_rows(vectors: int) -> int:
+        return min(_most_rows(vectors, registers), MAX_ROWS if vectors == 1 else _MAX_OPEN_ROWS)
+
     def cost(vectors: int) -> float:
-        tile = cut_rows(_MANY_ROWS, _most_rows(vectors, registers), vectors)
+        tile = cut_rows(_MANY_ROWS, most_rows(vectors), vectors)
         width = vectors * lanes
         panels = _USUAL_COLUMNS / width + 0.5 if is_expression(columns) else ceil_div(columns, width)
         return panels * panel_cost(tile, vectors, depth)
 
     most = MAX_VECTORS if is_expression(columns) else min(MAX_VECTORS, max(1, ceil_div(columns, lanes)))
     widths = range(1, most + 1)
-    costs = {vectors: cost(vectors) for vectors in widths if _most_rows(vectors, registers) > 0}
+    costs = {vectors: cost(vectors) for vectors in widths if most_rows(vectors) > 0}
     least = min(costs.values())
     vectors = max(vectors for vectors in costs if costs[vectors] * 0.995 <= least)
-    return cut_open_rows(rows, _most_rows(vectors, registers), vectors)
+    return cut_open_rows(rows, most_rows(vectors), vectors)
 
 
 def _most_rows(vectors: int, registers: int) -> int:
