@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treadle.graph.dim import ceil_div, equals
 from treadle.graph.shape import StaticShape, strides_of
 from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext
@@ -24,10 +25,10 @@ def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Ac
     allow it."""
     kept: list[tuple[int, list[int]]] = []
     for axis, size in enumerate(sizes):
-        if size == 1:
+        if equals(size, 1):
             continue
         steps = [stride[axis] for stride in strides]
-        if kept and all(outer == inner * size for outer, inner in zip(kept[-1][1], steps, strict=True)):
+        if kept and all(equals(outer, inner * size) for outer, inner in zip(kept[-1][1], steps, strict=True)):
             kept[-1] = (kept[-1][0] * size, steps)
         else:
             kept.append((size, steps))
@@ -63,7 +64,14 @@ def access_operands(result: Value, operands: list[Value], ctx: LowerContext) -> 
 
 def _plain_strides(shape: StaticShape, target: StaticShape) -> tuple[int, ...]:
     padded = (1,) * (len(target) - len(shape)) + shape
-    return tuple(0 if size == 1 else step for size, step in zip(padded, strides_of(padded), strict=True))
+    return tuple(
+        0 if _repeats(size, of) else step for size, of, step in zip(padded, target, strides_of(padded), strict=True)
+    )
+
+
+def _repeats(size: int, target: int) -> bool:
+    """Whether one element of an operand stands for `target` elements; of one element it is not asked."""
+    return not equals(size, target) and size == 1
 
 
 def _access_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[Value, tuple[int, ...]] | None:
@@ -87,8 +95,8 @@ def _access_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[V
         if operand.data is None:
             return None
         operand = _padded(operand, own, block, ctx)
-        channels = -(-channels // block) * block
-    return operand, (0 if own[0] == 1 else channels, block, *steps[2:], 1)
+        channels = ceil_div(channels, block) * block
+    return operand, (0 if _repeats(own[0], shape[0]) else channels, block, *steps[2:], 1)
 
 
 def _padded(operand: Value, shape: StaticShape, block: int, ctx: LowerContext) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.graph.dim import divides
+from treadle.graph.dim import divides, equals
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
@@ -41,7 +41,7 @@ def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     physical = physical_shape(y.static_shape, y.layout)
     strides = strides_of(physical)
-    in_one_piece = elements(physical[:axis]) == 1
+    in_one_piece = equals(elements(physical[:axis]), 1)
     calls: list[Call] = []
     start = 0
     for value in operands:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from treadle.graph.dim import ceil_div, equals, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
@@ -43,10 +44,10 @@ def dense_target(shape: StaticShape, source: Iterable[int]) -> list[Axis]:
 def merged(axes: Sequence[Axis]) -> list[Axis]:
     """The same copy in as few axes as possible, the target's innermost last."""
     kept: list[Axis] = []
-    for axis in sorted((axis for axis in axes if axis.size != 1), key=lambda axis: -axis.target):
+    for axis in sorted((axis for axis in axes if not equals(axis.size, 1)), key=lambda axis: -axis.target):
         if kept:
             outer = kept[-1]
-            if outer.target == axis.size * axis.target and outer.source == axis.size * axis.source:
+            if equals(outer.target, axis.size * axis.target) and equals(outer.source, axis.size * axis.source):
                 kept[-1] = Axis(outer.size * axis.size, axis.target, axis.source)
                 continue
         kept.append(axis)
@@ -56,7 +57,7 @@ def merged(axes: Sequence[Axis]) -> list[Axis]:
 def is_whole(axes: Sequence[Axis]) -> bool:
     """Whether the copy moves one contiguous piece of memory, so that an alias does as well."""
     rest = merged(axes)
-    return not rest or (len(rest) == 1 and rest[0].target == 1 and rest[0].source == 1)
+    return not rest or (len(rest) == 1 and equals(rest[0].target, 1) and equals(rest[0].source, 1))
 
 
 def is_movable(*values: Value) -> bool:
@@ -88,15 +89,16 @@ def copy_call(
     size = target.known_dtype.size
     total = elements(axis.size for axis in axes)
     rest = merged(axes) if total else []
-    if not rest or rest[-1].target != 1:
-        rest.append(Axis(min(total, 1), 1, 1))
+    if not rest or not equals(rest[-1].target, 1):
+        rest.append(Axis(minimum(total, 1), 1, 1))
     inner, outer = rest[-1], rest[:-1]
-    across = next((axis for axis in outer if axis.source == 1 and axis.size > 1), None)
+    across = next((axis for axis in outer if equals(axis.source, 1)), None)
     traffic = 2.0 * total * size
-    rows = total / max(inner.size, 1)
+    rows = total / maximum(inner.size, 1)
     cost = traffic / BYTES_PER_NS + rows * (2.0 if inner.size <= _SHORT_ROW else 1.0)
     copy = _Copy(node, ctx, target, source, (target_start, source_start), cost, traffic)
-    if across is not None and inner.source not in (0, 1) and (across.size > max(_SHUFFLED_STEPS) or inner.source > 4):
+    steady = equals(inner.source, 0) or equals(inner.source, 1)
+    if across is not None and not steady and (across.size > max(_SHUFFLED_STEPS) or inner.source > 4):
         outer.remove(across)
         return copy.tiles(outer, inner, across)
     return copy.rows(outer, inner)
@@ -121,11 +123,11 @@ class _Copy:
         most, fall = inner.size, 0
         if inner.size * size > _PIECE_BYTES:
             most = fall = _PIECE_BYTES // size
-            outer = [*outer, Axis(-(-inner.size // most), most, most * inner.source)]
+            outer = [*outer, Axis(ceil_div(inner.size, most), most, most * inner.source)]
         outer = outer or [Axis(1, 0, 0)]
         units = elements(axis.size for axis in outer) if inner.size else 0
         chunks, per_chunk = self._partition(units)
-        step = inner.source if inner.source in _SHUFFLED_STEPS else None
+        step = next((step for step in _SHUFFLED_STEPS if equals(inner.source, step)), None)
         args = CopyRowsArgs(
             units=units,
             units_per_chunk=per_chunk,
@@ -145,7 +147,7 @@ class _Copy:
         """Copies tiles of `inner` and `across`, which is contiguous in the source."""
         size = self.target.known_dtype.size
         side = min(_MAX_TILE, self.ctx.target.vector_bytes // size)
-        tiles = -(-inner.size // side) * -(-across.size // (side * _GROUP))
+        tiles = ceil_div(inner.size, side) * ceil_div(across.size, side * _GROUP)
         units = elements(axis.size for axis in outer) * tiles
         chunks, per_chunk = self._partition(units)
         args = CopyTilesArgs(
@@ -164,7 +166,7 @@ class _Copy:
         return self._call(CopyTilesSpec(size=size, rank=len(outer), side=side, group=_GROUP), args, chunks)
 
     def _partition(self, units: int) -> tuple[int, int]:
-        return partition(units, self.cost / max(units, 1))
+        return partition(units, self.cost / maximum(units, 1))
 
     def _call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
         return self.ctx.call(

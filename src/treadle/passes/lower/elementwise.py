@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import ceil_div, equals, floor_int, maximum, minimum, real_maximum
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -57,8 +58,8 @@ def lower_expr(
     tabulated = lower_byte_table(node, expr, results, reads, elements, ctx) if len(access.sizes) == 1 else None
     if tabulated is not None:
         return [tabulated]
-    each = max(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
-    steady = tuple(strides[-1] == 0 for strides in access.strides[1:])
+    each = real_maximum(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
+    steady = tuple(equals(strides[-1], 0) for strides in access.strides[1:])
     args: KernelArgs[int]
     if len(access.sizes) == 1:
         chunks, per_chunk = partition(elements, each, _PIECE)
@@ -77,7 +78,7 @@ def lower_expr(
             args=args,
             chunks=chunks,
             cost=CALL_NS + each * elements,
-            flops=float(elements * sum(step.op != "const" for step in expr.steps)),
+            flops=1.0 * elements * sum(step.op != "const" for step in expr.steps),
             traffic=traffic,
         )
     ]
@@ -86,11 +87,12 @@ def lower_expr(
 def _nested(access: Access, each: float, given: tuple[int, ...]) -> tuple[int, ElementwiseArgs[int]]:
     """(chunks, arguments) of the nested kernel; `each` is the time of one element in ns."""
     *outer, rows, row = access.sizes
-    wanted = max(_PIECE, int(LEAST_CHUNK_NS / each))
-    piece = row if row < 2 * wanted else -(-wanted // _PIECE) * _PIECE
-    pieces = -(-row // piece)
-    rows_each = 1 if pieces > 1 else max(1, min(rows, wanted // row))
-    blocks = -(-rows // rows_each)
+    wanted = maximum(_PIECE, floor_int(LEAST_CHUNK_NS / each))
+    if row < 2 * wanted:
+        piece, rows_each = row, maximum(1, minimum(rows, wanted // row))
+    else:
+        piece, rows_each = ceil_div(wanted, _PIECE) * _PIECE, 1
+    pieces, blocks = ceil_div(row, piece), ceil_div(rows, rows_each)
     units = pieces * blocks
     for size in outer:
         units *= size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treadle.dtypes import i32, i64
+from treadle.graph.dim import ceil_div, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis, strides_of
 from treadle.graph.value import Value
@@ -41,8 +42,8 @@ def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[in
     Rows of x have `row` bytes, of which `together` are read at once. There are no lines where x fits into L2. Measured
     (docs/adr/0013-embedding-bags.md): rows of 64 bytes to 3 kB from L3 and from memory, at distances of 1 to 256 rows.
     """
-    lines = -(-together // LINE) + (row % LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
-    return min(lines, _MOST_LINES), min(max(_PREFETCHED_BYTES // row, 1), _MOST_DISTANCE)
+    lines = ceil_div(together, LINE) + (row % LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
+    return minimum(lines, _MOST_LINES), minimum(maximum(_PREFETCHED_BYTES // row, 1), _MOST_DISTANCE)
 
 
 def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -66,10 +67,10 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
     row = length * x.known_dtype.size
     lines, distance = prefetched(x, row, row, ctx) if length > 1 else (0, 0)
     spec = GatherSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, single=length == 1, lines=lines)
-    task = _Gather(node, ctx, units, float(picks))
+    task = _Gather(node, ctx, units, 1.0 * picks)
     chunks, per_chunk = task.partition
     args = GatherArgs(
-        units=units, units_per_chunk=per_chunk, picks=max(picks, 1), size=size, length=length, distance=distance
+        units=units, units_per_chunk=per_chunk, picks=maximum(picks, 1), size=size, length=length, distance=distance
     )
     return [task.call(spec, args, chunks)]
 
@@ -83,14 +84,14 @@ def lower_gather_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
     shape = indices.static_shape
     spec = GatherElementsSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, rank=len(shape))
     units = elements(shape[:-1]) if elements(shape) else 0
-    task = _Gather(node, ctx, units, float(elements(shape)))
+    task = _Gather(node, ctx, units, 1.0 * elements(shape))
     chunks, per_chunk = task.partition
     args = GatherElementsArgs(
         units=units,
         units_per_chunk=per_chunk,
         size=x.static_shape[axis],
         stride=strides_of(x.static_shape)[axis],
-        shape=tuple(max(dim, 1) for dim in shape),
+        shape=tuple(maximum(dim, 1) for dim in shape),
         strides=element_strides(x, axis),
     )
     return [task.call(spec, args, chunks)]
@@ -113,12 +114,12 @@ def lower_gather_nd(node: Node, ctx: LowerContext) -> list[Call] | None:
     addressed = slice(batch_dims, batch_dims + depth)
     spec = GatherNdSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, depth=depth)
     units = elements(shape[:batch_dims]) * picks if length else 0
-    task = _Gather(node, ctx, units, float(elements(indices.static_shape)))
+    task = _Gather(node, ctx, units, 1.0 * elements(indices.static_shape))
     chunks, per_chunk = task.partition
     args = GatherNdArgs(
         units=units,
         units_per_chunk=per_chunk,
-        picks=max(picks, 1),
+        picks=maximum(picks, 1),
         batch=elements(shape[batch_dims:]),
         length=length,
         sizes=shape[addressed],
@@ -139,7 +140,7 @@ class _Gather:
     @property
     def partition(self) -> tuple[int, int]:
         """(chunks, units per chunk)."""
-        return partition(self.units, self._cost / max(self.units, 1))
+        return partition(self.units, self._cost / maximum(self.units, 1))
 
     def call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
         """The call of a kernel that reads x and indices."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle import dtypes
+from treadle.graph.dim import real_maximum
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements
@@ -127,7 +128,7 @@ def _lower_rows(
                 epsilon=epsilon,
             ),
             chunks=chunks,
-            cost=CALL_NS + max(traffic / BYTES_PER_NS, rows.count * (_ROW_NS + each * n)),
+            cost=CALL_NS + real_maximum(traffic / BYTES_PER_NS, rows.count * (_ROW_NS + each * n)),
             flops=8.0 * rows.count * n,
             traffic=traffic,
         )

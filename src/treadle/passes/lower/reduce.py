@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.graph.dim import equals
+from treadle.graph.dim import ceil_div, equals, floor_int, maximum, minimum, real_maximum
 from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -99,7 +99,7 @@ def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Step] | None:
     shape, block = x.static_shape, x.layout.block
     if reduced != set(range(2, len(shape))) or y.layout not in (None, x.layout):
         return None
-    blocks = -(-shape[1] // block)
+    blocks = ceil_div(shape[1], block)
     channels = shape[1] if y.layout is None else blocks * block
     return [Step(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
 
@@ -149,26 +149,26 @@ class Passes:
         if source is not None or self.head is None:
             return dtype.size / BYTES_PER_NS
         streams = sum(elements(value.static_shape) > 1 for value in self.operands)
-        return max(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
+        return real_maximum(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
 
     def pieces(self, step: Step, each: float) -> tuple[int, int]:
         """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to
         share."""
-        others = step.outer * -(-step.width // _COLUMNS)
-        work = step.n * min(step.width, _COLUMNS) * each
-        if others >= 16 or work < 4 * CHUNK_NS or step.turn > 1:
+        others = step.outer * ceil_div(step.width, _COLUMNS)
+        work = step.n * minimum(step.width, _COLUMNS) * each
+        if step.turn > 1 or others >= 16 or work < 4 * CHUNK_NS:
             return 1, step.n
-        pieces = min(-(-64 // others), int(work / CHUNK_NS))
-        piece = -(-step.n // pieces)
-        if step.width == 1:
-            piece = -(-piece // _PIECE) * _PIECE
-        return -(-step.n // piece), piece
+        pieces = minimum(ceil_div(64, others), floor_int(work / CHUNK_NS))
+        piece = ceil_div(step.n, pieces)
+        if equals(step.width, 1):
+            piece = ceil_div(piece, _PIECE) * _PIECE
+        return ceil_div(step.n, piece), piece
 
     def _call(self, step: Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
         reads, head = ((source,), None) if source is not None else (self.operands, self.head)
         folded = self.folded(reads[0])
-        rows = step.width == 1
+        rows = equals(step.width, 1)
         lanes = self.ctx.target.vector_bytes // folded.size
         spec: ReduceSpec = (ReduceRowsSpec if rows else ReduceColumnsSpec)(
             how=self.how,
@@ -182,7 +182,7 @@ class Passes:
             steady=tuple(head is not None and elements(value.static_shape) == 1 for value in reads),
         )
         each = self._element_ns(source, folded)
-        count = max(elements(value.static_shape) for value in reads)
+        count = maximum(*(elements(value.static_shape) for value in reads))
         args: KernelArgs[int]
         if rows:
             units = step.outer * pieces
@@ -191,8 +191,8 @@ class Passes:
                 units=units, units_per_chunk=per_chunk, n=step.n, piece=piece, pieces=pieces, count=self.count
             )
         else:
-            columns = min(step.width, _COLUMNS)
-            blocks = -(-step.width // columns)
+            columns = minimum(step.width, _COLUMNS)
+            blocks = ceil_div(step.width, columns)
             units = step.outer * pieces * blocks
             chunks, per_chunk = partition(units, 10.0 + piece * columns * each)
             args = ReduceColumnsArgs(
@@ -218,8 +218,8 @@ class Passes:
                 reads,
                 args=args,
                 chunks=chunks,
-                cost=CALL_NS + units * 10.0 + max(traffic / BYTES_PER_NS, count * each),
-                flops=float(count),
+                cost=CALL_NS + units * 10.0 + real_maximum(traffic / BYTES_PER_NS, count * each),
+                flops=1.0 * count,
                 traffic=traffic,
             )
         )

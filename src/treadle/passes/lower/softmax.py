@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treadle import dtypes
+from treadle.graph.dim import ceil_div, equals, maximum, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
@@ -36,19 +37,19 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     log, safe = node.op == "log_softmax", bool(node.attrs.get("safe"))
     spec: SoftmaxSpec
     args: KernelArgs[int]
-    if width == 1:
+    if equals(width, 1):
         spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=n <= lanes)
         chunks, per_chunk = partition(outer, _ROW_NS + each * n)
         args = SoftmaxRowsArgs(rows=outer, rows_per_chunk=per_chunk, n=n)
     else:
         spec = SoftmaxColumnsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe)
-        columns = min(width, _COLUMNS)
-        blocks = -(-width // columns)
-        chunks, per_chunk = partition(outer * blocks, each * n * max(columns, lanes))
+        columns = minimum(width, _COLUMNS)
+        blocks = ceil_div(width, columns)
+        chunks, per_chunk = partition(outer * blocks, each * n * maximum(columns, lanes))
         args = SoftmaxColumnsArgs(
             units=outer * blocks, units_per_chunk=per_chunk, n=n, width=width, columns=columns, column_blocks=blocks
         )
     count = elements(shape)
     traffic = nbytes(x) + nbytes(y)
-    cost = CALL_NS + max(traffic / BYTES_PER_NS, each * count + _ROW_NS * (count / n))
+    cost = CALL_NS + real_maximum(traffic / BYTES_PER_NS, each * count + _ROW_NS * (count / n))
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=cost, flops=5.0 * count, traffic=traffic)]
