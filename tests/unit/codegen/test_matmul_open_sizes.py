@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 from tests.kernel_runner import lower_graph, run_calls
 
-from treadle import dtypes
+from treadle import _native, dtypes
 from treadle.dtypes import bf16, f32
-from treadle.graph import facts as sizes_of
-from treadle.graph.dim import Atom
+from treadle.graph.dim import DimExpr
 from treadle.graph.expr import Expr, Step
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
-from treadle.graph.value import Value
 from treadle.ops.matmul import evaluate_matmul
 from treadle.ops.op import Info
 from treadle.ops.table import OPS
-from treadle.passes.lower import gemm_tiles, searches
+from treadle.passes.lower import gemm_tiles
+from treadle.plan.binder import Encoder, Slot
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
@@ -31,22 +30,6 @@ Dims = tuple["int | str", ...]
 PLAIN: dict[str, Any] = {"transpose_a": False, "transpose_b": False}
 BIAS_RESIDUAL = Expr((f32, f32, f32), (Step("add", (0, 1), f32), Step("add", (3, 2), f32)), (4,))
 """Of a row of numbers and a matrix."""
-
-
-@pytest.fixture(autouse=True)
-def native_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expressions are evaluated with the functions that binding calls."""
-    known = sizes_of._value
-
-    def value(atom: Atom, values: dict[str, int]) -> int:
-        args: list[Any] = [sizes_of.evaluate(arg, values) for arg in atom.args[:9]]
-        if atom.op == "units_per_chunk":
-            return searches.units_per_chunk(*args)
-        if atom.op.startswith("grid."):
-            return searches.choose_grid(*args)[("batches", "blocks", "panels").index(atom.op.removeprefix("grid."))]
-        return known(atom, values)
-
-    monkeypatch.setattr(sizes_of, "_value", value)
 
 
 class Product:
@@ -96,20 +79,54 @@ class Product:
         return self.left if number == 0 else dtypes.i8 if self.left == dtypes.i8 else f32
 
 
-def bound(calls: list[Call], graph: Graph, values: dict[str, int]) -> list[Call]:
-    """`calls` with numbers for expressions, as binding makes them; the shapes of the graph's values change likewise."""
+def bound(calls: list[Call], graph: Graph, facts: Facts, values: Mapping[str, int]) -> list[Call]:
+    """`calls` with numbers for expressions, as the native core computes them; the shapes of the graph's values change
+    likewise."""
+    encoder = Encoder(list(facts.symbols.values()))
+    slots: dict[int, Slot] = {}
+
+    def encode(size: Any) -> None:
+        for each in size if isinstance(size, tuple) else ():
+            encode(each)
+        if isinstance(size, DimExpr):
+            slots[size] = encoder.integer(size)
+
+    operands = dict.fromkeys((*graph.inputs, *(value for call in calls for value in (*call.writes, *call.reads))))
+    for size in (*(value.static_shape for value in operands), *(part for call in calls for part in _sizes(call))):
+        encode(size)
+    zero = encoder.integer(0)
+    done = encoder.finish()
+    template = _native.ProgramTemplate(
+        done.symbols,
+        done.constants,
+        done.operations,
+        done.operands,
+        steps=[],
+        tasks=[],
+        successors=[],
+        buffers=[],
+        rivals=[],
+        scratch_bytes=encoder.number_of(zero),
+        guards=[],
+        requested=[encoder.number_of(slot) for slot in slots.values()],
+    )
+    numbers = template.requested(template.evaluate(tuple(values[name] for name in facts.symbols)))
+    known = dict(zip(slots, numbers, strict=True))
 
     def number(size: Any) -> Any:
-        return tuple(map(number, size)) if isinstance(size, tuple) else sizes_of.evaluate(size, values)
+        return tuple(map(number, size)) if isinstance(size, tuple) else known.get(size, size)
 
-    seen: dict[Value, None] = dict.fromkeys(value for call in calls for value in (*call.writes, *call.reads))
-    for value in dict.fromkeys((*graph.inputs, *seen)):
-        value.shape = number(value.shape)
+    for value in operands:
+        value.shape = number(value.static_shape)
     bound_calls = []
     for call in calls:
         args = replace(call.args, **{field.name: number(getattr(call.args, field.name)) for field in fields(call.args)})
         bound_calls.append(replace(call, args=args, chunks=number(call.chunks), scratch=number(call.scratch)))
     return bound_calls
+
+
+def _sizes(call: Call) -> list[Any]:
+    return [call.chunks, call.scratch, *(getattr(call.args, field.name) for field in fields(call.args))]
 
 
 def check(product: Product, target: Target, every: list[dict[str, int]]) -> list[GemmSpec]:
@@ -124,7 +141,7 @@ def check(product: Product, target: Target, every: list[dict[str, int]]) -> list
         specs = found
         arrays = [product.weights.get(n, product.numbers(n, values)) for n in range(len(product.shapes))]
         given = {f"x{n}": array for n, array in enumerate(arrays) if n not in product.weights}
-        calls = bound(calls, graph, values)
+        calls = bound(calls, graph, product.facts, values)
         (wanted,) = evaluate_matmul(product.attrs, arrays)
         for reverse in (False, True):
             (result,) = run_calls(graph, calls, ctx, given, target=target, reverse_chunks=reverse).values()
@@ -226,6 +243,8 @@ def test_bits_are_those_of_one_number_of_rows(target: Target) -> None:
         for values in (None, {"s": rows}):
             graph = product.graph(values)
             calls, ctx = lower_graph(graph, target)
-            (result,) = run_calls(graph, bound(calls, graph, {"s": rows}), ctx, {"x0": a}, target=target).values()
+            (result,) = run_calls(
+                graph, bound(calls, graph, product.facts, {"s": rows}), ctx, {"x0": a}, target=target
+            ).values()
             results.append(result)
         assert results[0].tobytes() == results[1].tobytes()
