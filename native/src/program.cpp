@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iterator>
 #include <utility>
 
 #include "treadle/context.h"
@@ -88,8 +87,10 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
 
 Program::Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-                 std::int64_t arena_bytes, std::int64_t scratch_bytes)
-    : id_(next_program_id()), buffers_(buffers) {
+                 std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas)
+    : id_(next_program_id()),
+      buffers_(buffers),
+      arenas_(arenas != nullptr ? std::move(arenas) : std::make_shared<Arenas>(false)) {
     arena_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "arena_bytes", 0, arena_bytes));
     scratch_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "scratch_bytes", 0, scratch_bytes));
     for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -337,14 +338,7 @@ void Program::lend_arena(Context& run) {
     const std::lock_guard lock(context_mutex());
     // Relaxed: written under the lock we hold.
     if (run.arena_is_lent.load(std::memory_order_relaxed)) return;
-    if (idle_arenas_.empty()) {
-        idle_arenas_.reserve(arenas_ + 1);  // so that reclaim_arena() cannot fail
-        run.arena = Block(arena_bytes_);
-        ++arenas_;
-    } else {
-        run.arena = std::move(idle_arenas_.back());
-        idle_arenas_.pop_back();
-    }
+    run.arena = arenas_->take(arena_bytes_);
     if (run.resolved_arena != run.arena.data()) {
         run.resolved_arena = run.arena.data();
         for (const ArenaPointer& p : arena_pointers_) run.pointers[p.pointer] = run.resolved_arena + p.offset;
@@ -357,7 +351,7 @@ void Program::reclaim_arena(Context& run) {
     // Both relaxed: no worker is inside the run, and this lock orders the context's next run.
     if (!run.arena_is_lent.load(std::memory_order_relaxed)) return;
     run.arena_is_lent.store(false, std::memory_order_relaxed);
-    idle_arenas_.push_back(std::move(run.arena));
+    arenas_->put(std::move(run.arena));
 }
 
 void Program::release(std::unique_ptr<Context> context) {
@@ -371,16 +365,13 @@ void Program::trim() {
     std::vector<std::unique_ptr<Context>> contexts;  // both declared first, so destroyed after the lock is released
     std::vector<Block> arenas;
     const std::lock_guard lock(context_mutex());
-    // Moved one by one, so that the list keeps its capacity for the arenas that are lent.
-    arenas.assign(std::make_move_iterator(idle_arenas_.begin()), std::make_move_iterator(idle_arenas_.end()));
-    idle_arenas_.clear();
-    arenas_ -= arenas.size();
+    arenas = arenas_->drain();
     contexts.swap(idle_);
 }
 
 std::size_t Program::arenas() const {
     const std::lock_guard lock(context_mutex());
-    return arenas_;
+    return arenas_->count();
 }
 
 std::size_t Program::contexts() const {

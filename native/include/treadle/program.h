@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "treadle/memory.h"
+#include "treadle/arenas.h"
 #include "treadle/mutex.h"
 
 namespace treadle {
@@ -115,9 +115,10 @@ public:
     Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
             std::int64_t arena_bytes, std::int64_t scratch_bytes);
+    // Likewise. Programs with the same `arenas` share them; null: the program has its own.
     Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-            std::int64_t arena_bytes, std::int64_t scratch_bytes);
+            std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas = nullptr);
     ~Program();
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
@@ -146,7 +147,7 @@ public:
     }
     // contexts() returns how many contexts exist, idle and in use.
     std::size_t contexts() const;
-    // arenas() returns how many arenas exist, idle and lent.
+    // arenas() returns how many arenas exist, idle and lent, for this program and those that share them.
     std::size_t arenas() const;
 
     std::uint64_t id() const { return id_; }
@@ -214,8 +215,7 @@ private:
 
     std::vector<std::unique_ptr<Context>> idle_;  // guarded by context_mutex()
     std::size_t in_use_ = 0;                      // guarded by context_mutex()
-    std::vector<Block> idle_arenas_;              // guarded by context_mutex(); the one returned last is at the end
-    std::size_t arenas_ = 0;                      // guarded by context_mutex(): idle and lent; idle_arenas_ has capacity for all
+    std::shared_ptr<Arenas> arenas_;              // its content is guarded by context_mutex()
 };
 
 }  // namespace treadle

@@ -69,15 +69,16 @@ public:
     // requested() returns the values of the slots that were requested.
     std::vector<std::int64_t> requested(const Sizes& sizes) const;
 
-    // bind() returns a program for the sizes. `outputs` locates the outputs, which the last bound indices of the template
-    // stand for; empty: each has its own memory. `max_workers` replaces the caps of the steps unless it is empty. Throws
-    // BindingFailure, and std::invalid_argument for sizes of another template or wrong outputs or caps.
+    // bind() returns a program for the sizes; all programs share their arenas. `outputs` locates the outputs, which the
+    // last bound indices of the template stand for; empty: each has its own memory. `max_workers` replaces the caps of
+    // the steps unless it is empty. Throws BindingFailure, and std::invalid_argument for sizes of another template or
+    // wrong outputs or caps.
     template <typename AnyProgram = Program>
     std::unique_ptr<AnyProgram> bind(const Sizes& sizes, std::span<const Location> outputs = {},
                                      std::span<const int> max_workers = {}) const {
         const Parts parts = compute(sizes, outputs, max_workers);
         return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
-                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes);
+                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_);
     }
 
 private:
@@ -108,11 +109,12 @@ private:
     TemplateSpec spec_;
     std::size_t args_ = 0;
     std::size_t pointers_ = 0;
-    std::size_t bound_ = 0;                       // how many addresses a run is given
-    std::vector<std::size_t> in_arena_;           // the buffers in the arena
-    std::vector<std::size_t> first_rival_;        // of each buffer, and the end: indices into rivals_
+    std::size_t bound_ = 0;                 // how many addresses a run is given
+    std::vector<std::size_t> in_arena_;     // the buffers in the arena
+    std::vector<std::size_t> first_rival_;  // of each buffer, and the end: indices into rivals_
     std::vector<std::size_t> rivals_;
-    std::vector<std::uint32_t> order_;            // the tasks, each after its predecessors
+    std::vector<std::uint32_t> order_;      // the tasks, each after its predecessors
+    std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>(true);
 };
 
 }  // namespace treadle
