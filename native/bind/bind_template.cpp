@@ -38,6 +38,7 @@ const char* name_of(BindingFailure::Kind kind) {
         case BindingFailure::Kind::division: return "division";
         case BindingFailure::Kind::range: return "range";
         case BindingFailure::Kind::guard: return "guard";
+        case BindingFailure::Kind::requested: return "requested";
         case BindingFailure::Kind::step: return "step";
         case BindingFailure::Kind::buffer: return "buffer";
         case BindingFailure::Kind::scratch: return "scratch";

@@ -38,7 +38,7 @@ ProgramTemplate::ProgramTemplate(Binder binder, TemplateSpec spec)
     binder_.require_integer("scratch_bytes", spec_.scratch_bytes);
     for (std::size_t i = 0; i < spec_.guards.size(); ++i) binder_.require_integer(name("guard", i), spec_.guards[i]);
     for (std::size_t i = 0; i < spec_.requested.size(); ++i) {
-        binder_.require_integer(name("requested value", i), spec_.requested[i]);
+        binder_.require_integer(name("requested size", i), spec_.requested[i]);
     }
     sort_tasks();
 }
@@ -122,6 +122,12 @@ ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> s
     sizes.slots_ = binder_.evaluate(symbols);
     for (std::size_t i = 0; i < spec_.guards.size(); ++i) {
         if (sizes[spec_.guards[i]] == 0) fail(BindingFailure::Kind::guard, i, name("guard", i) + " does not hold");
+    }
+    for (std::size_t i = 0; i < spec_.requested.size(); ++i) {
+        const std::int64_t value = sizes[spec_.requested[i]];
+        if (value < 0) {
+            fail(BindingFailure::Kind::requested, i, name("requested size", i) + " is " + std::to_string(value));
+        }
     }
     return sizes;
 }

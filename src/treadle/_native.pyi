@@ -232,9 +232,9 @@ class Program:
 class BindingFailure(RuntimeError):
     """A template does not serve the given sizes.
 
-    `kind` says what failed, and `number` which one: an operation ("overflow", "division", "range"), a "guard", a "step"
-    (negative chunks or offsets, or a cost that is not a finite number >= 0), a "buffer" (negative size), "scratch"
-    (negative size), "arena" (more than 2**40 bytes).
+    `kind` says what failed, and `number` which one: an operation ("overflow", "division", "range"), a "guard", a
+    "requested" size (negative), a "step" (negative chunks or offsets, or a cost that is not a finite number >= 0), a
+    "buffer" (negative size), "scratch" (negative size), "arena" (more than 2**40 bytes).
     """
 
     kind: str
@@ -279,8 +279,8 @@ class ProgramTemplate:
     def evaluate(self, symbols: Sequence[int]) -> Sizes:
         """Return the sizes for the symbols' values.
 
-        Raises BindingFailure if an operation fails, or else if a guard does not hold; ValueError for a wrong number of
-        symbols.
+        Raises BindingFailure if an operation fails, or else if a guard does not hold, or else if a requested size is
+        negative; ValueError for a wrong number of symbols.
         """
 
     def requested(self, sizes: Sizes) -> list[int]:

@@ -50,12 +50,13 @@ public:
         division,  // an operation divides by 0
         range,     // an operation has a result or operand out of range
         guard,     // a guard does not hold
+        requested, // a size that the caller wants, for example of an output, is negative
         step,      // a step has negative chunks or offsets, or a cost that is not a finite number >= 0
         buffer,    // a buffer has a negative size
         scratch,   // the size of the scratch is negative
         arena,     // the arena would be too large
     };
-    // `number` is that of the operation, guard, step or buffer.
+    // `number` is that of the operation, guard, requested size, step or buffer.
     BindingFailure(Kind failed, std::int64_t number_of, const std::string& text);
     Kind kind;
     std::int64_t number;

@@ -32,7 +32,7 @@ struct TemplateSpec {
     std::vector<std::pair<std::int64_t, std::int64_t>> rivals;
     std::int64_t scratch_bytes = 0;       // slot
     std::vector<std::int64_t> guards;     // slots that must not hold 0
-    std::vector<std::int64_t> requested;  // slots whose values the caller wants
+    std::vector<std::int64_t> requested;  // slots of sizes that the caller wants; none may be negative
 };
 
 // Location says where an output lies: in which bound memory, counted from the first after the inputs, and from which
@@ -63,7 +63,7 @@ public:
     ProgramTemplate(Binder binder, TemplateSpec spec);
 
     // evaluate() returns the sizes for the symbols' values. Throws BindingFailure if an operation fails, or else if a
-    // guard does not hold.
+    // guard does not hold, or else if a requested size is negative.
     Sizes evaluate(std::span<const std::int64_t> symbols) const;
 
     // requested() returns the values of the slots that were requested.

@@ -262,11 +262,12 @@ def test_an_arena_beyond_the_limit_is_a_failure():
         (lambda b, n: b.add(scale, [(0, n - 2)], [], 1), "step"),
         (lambda b, n: b.add(scale, [], [], 1, cost=n * 0.5 - 1.0), "step"),
         (lambda b, n: b.buffers.append(("arena", n - 2)), "buffer"),
+        (lambda b, n: b.outputs.append(((1, n - 2), np.float32)), "requested"),
     ],
 )
 def test_negative_sizes_are_failures(change, kind):
     """
-    Chunks, offsets, costs and sizes that are negative, and those that are 0.
+    Chunks, offsets, costs, sizes and shapes that are negative fail; those that are 0 do not.
     """
     b = Builder(5)
     b.buffers = [("arena", 64)]
