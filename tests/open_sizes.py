@@ -45,7 +45,7 @@ class OpenSizes:
 
     def __init__(self, graph: Graph, **hints: int) -> None:
         self.facts = Facts()
-        self.graph = specialize_open(graph, self.facts, hints, {})
+        self.graph = specialize_open(graph, self.facts, hints)
         optimize(self.graph, PassContext(detect()))
         lowered = choose_kernels(self.graph, detect(), "fast")
         self.calls, self.aliases = lowered.calls, lowered.aliases

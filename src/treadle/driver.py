@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 from treadle import _native, dtypes
 from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
+from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
 from treadle.errors import RunError
+from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
@@ -22,10 +24,13 @@ from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
 from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.lower.base import has_streamed_weights
+from treadle.passes.lower.searches import FUNCTIONS
+from treadle.passes.lower.table import takes_open_sizes
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize
 from treadle.passes.regions import Region, first_region
-from treadle.passes.specialize import specialize
+from treadle.passes.specialize import specialize, specialize_open
+from treadle.plan.bound import bound
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
@@ -33,6 +38,7 @@ from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable, SingleFunction
 from treadle.runtime.plans import Runnable
+from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.python_calls import call_for_node
 from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
@@ -69,10 +75,92 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
     others.
     """
     options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
-    bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
-    by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
-    bound.outputs = [by_name[name] for name in outputs]
-    return compile_specialized(bound, options)
+    fixed = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
+    by_name = dict(zip((value.name for value in graph.outputs), fixed.outputs, strict=True))
+    fixed.outputs = [by_name[name] for name in outputs]
+    return compile_specialized(fixed, options)
+
+
+def compile_open(
+    graph: Graph, options: Options, outputs: Sequence[str], hints: Mapping[str, int] | None = None
+) -> Open | None:
+    """Compile `graph` once for all sizes of its open dimensions.
+
+    Args:
+        graph: A graph with open dimensions.
+        options: How to compile.
+        outputs: The names of the outputs to compute.
+        hints: Sizes of symbols by which decisions are taken that no proof settles; None: sample sizes.
+
+    Returns:
+        A plan that is bound to sizes by `Open.bind`; None if a part of the graph needs Python, its sizes depend on
+        data, or the plan would serve one size only.
+
+    Raises:
+        ShapeError: The graph does not fit together for the sample sizes.
+    """
+    options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
+    if options.provider is not None or any(isinstance(node.attrs.get("function"), Nested) for node in graph.nodes):
+        return None
+    facts = Facts()
+    opened = specialize_open(graph, facts, hints or {})
+    by_name = dict(zip((value.name for value in graph.outputs), opened.outputs, strict=True))
+    opened.outputs = [by_name[name] for name in outputs]
+    context = PassContext(
+        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
+    )
+    infer(opened, context)
+    if first_region(opened).graph is not opened:
+        return None
+    optimize(opened, context)
+    if not all(map(takes_open_sizes, opened.nodes)):
+        return None
+    plan = make_plan(opened, options.target, options.math, streamed_weights=options.streamed_weights)
+    if any(call.spec is None for call in plan.calls) or any(guard.pins for guard in facts.guards):
+        return None
+    template = assemble_open(plan, facts, options.progress)
+    if options.caps is not None:
+        options.caps.apply_to(template)
+    return Open(plan, facts, template)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A plan that is valid for all sizes that its guards allow."""
+
+    plan: Plan
+    facts: Facts
+    template: ProgramTemplate
+
+    def bind(self, sizes: Mapping[str, int]) -> Bound | None:
+        """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""
+        try:
+            executable = self.template.bind(tuple(sizes[name] for name in self.facts.symbols))
+        except _native.BindingFailure:
+            return None
+        return Bound(self.plan, executable, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An executable made of a plan with open sizes for one combination of sizes."""
+
+    open_plan: Plan
+    executable: Executable
+    sizes: Mapping[str, int]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with numbers for all sizes."""
+        return bound(self.open_plan, self.sizes, FUNCTIONS)
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
 
 
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
@@ -161,11 +249,11 @@ class Staged:
         shapes = tuple(array.shape for array in arrays)
         plan = self.rest.get(shapes)
         if plan is None:
-            bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
+            fixed = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
             known = {
                 value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
             }
-            plan = compile_specialized(specialize(rest, bound, known), self.options)
+            plan = compile_specialized(specialize(rest, fixed, known), self.options)
             self.rest.put(shapes, plan)
         return plan
 
@@ -194,5 +282,5 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     if isinstance(runnable, Staged):
         return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
-    assert isinstance(runnable, Compiled)
+    assert isinstance(runnable, Compiled | Bound)
     return [runnable.plan]

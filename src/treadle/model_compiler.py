@@ -22,6 +22,7 @@ from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
+from treadle.open_plans import OpenPlans
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable
@@ -123,6 +124,7 @@ class ModelCompiler:
         self._caps = caps
         self._graph: Graph | None = None
         self._artifact_writer: ArtifactWriter | None = None
+        self._open = OpenPlans()
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
@@ -152,9 +154,15 @@ class ModelCompiler:
         return self._graph
 
     def compile_declared(self, plans: Plans) -> None:
-        """Have `plans` compile the model if its inputs have no open dimension; write its artifact if there is none."""
+        """Compile the model as far as it can be before a run: once for all sizes, if its inputs have open dimensions.
+
+        Otherwise `plans` keeps the plan, and the artifact is written if there is none.
+        """
         shapes = self.interface.fixed_shapes
-        if shapes is None or self._is_template:
+        if self._is_template:
+            return
+        if shapes is None:
+            self._open.compile(self.graph, self._open_options, self.interface.select(None), None)
             return
         outputs = self.interface.select(None)
         if self._new_artifact is None:
@@ -182,8 +190,15 @@ class ModelCompiler:
     def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for
 
+        shapes = [shape_of(each) for each in signature]
+        bound = self._open.bind(self.graph, self._open_options, shapes, outputs)
+        if bound is not None:
+            return bound
         options = self._settings.options(self._caps, self._artifact_writer)
-        return compile_for(self.graph, options, [shape_of(each) for each in signature], outputs)
+        return compile_for(self.graph, options, shapes, outputs)
+
+    def _open_options(self) -> Options:
+        return self._settings.options(self._caps)
 
     def _compile_template(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for

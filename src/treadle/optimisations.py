@@ -4,6 +4,7 @@ A name is either that of a pass, which the pass manager then skips, or one that 
 """
 
 OPTIMISATIONS: dict[str, str] = {
+    "open_sizes": "one plan for all sizes of open dimensions; without it each combination of sizes is compiled",
     "winograd": "Winograd's algorithm for convolutions",
     "depthwise": "kernels for convolutions whose groups are narrower than a vector",
     "conv_pool": "a convolution and the max pooling of its result in one kernel",

@@ -15,6 +15,7 @@ LAYERS: list[set[str]] = [
     {"compat"},
     {"compile"},
     {"model_compiler"},
+    {"open_plans"},
     {"driver"},
     {"frontends", "passes", "codegen"},
     {"ops"},

@@ -36,17 +36,13 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
         plan.target,
         progress,
     )
-    buffers, constants = _buffers(plan)
-    successors: list[list[int]] = [[] for _ in plan.tasks]
-    for number, task in enumerate(plan.tasks):
-        for other in task.after:
-            successors[other].append(number)
+    buffers, constants = buffers_of(plan)
     return Executable.of(
         Layout(
             steps=[_step(plan, call, library.addresses) for call in plan.calls],
             labels=[StepLabel(call.node, call.op) for call in plan.calls],
             tasks=[(task.first, task.count, task.priority, task.blocking) for task in plan.tasks],
-            successors=successors,
+            successors=successors_of(plan),
             buffers=buffers,
             arena_bytes=plan.arena_bytes,
             scratch_bytes=plan.scratch_bytes,
@@ -58,7 +54,16 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
     )
 
 
-def _buffers(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
+def successors_of(plan: Plan) -> list[list[int]]:
+    """Returns for each task those that wait for it."""
+    successors: list[list[int]] = [[] for _ in plan.tasks]
+    for number, task in enumerate(plan.tasks):
+        for other in task.after:
+            successors[other].append(number)
+    return successors
+
+
+def buffers_of(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
     """Returns the plan's buffers in the native core's form, and the arrays that hold the constants."""
     buffers: list[tuple[str, int]] = []
     constants: list[Array] = []

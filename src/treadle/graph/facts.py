@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.errors import LimitError
 from treadle.graph import terms as polynomials
-from treadle.graph.dim import Atom, DimExpr, RealExpr, hint_of, symbols_of
+from treadle.graph.dim import Atom, DimExpr, RealExpr, hint_of
+from treadle.graph.guard import REAL_OPS, ROUNDINGS, Guard
 from treadle.graph.terms import Terms, bounds_of, common_number, common_product, constant_of, divided, ordered, split
 
 MOST_TERMS = 256
@@ -18,44 +16,6 @@ MOST_TERMS = 256
 
 MOST_ELEMENTS = 1 << 40
 """The upper bound of a symbol: no tensor has more elements along an axis."""
-
-_REAL_OPS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "min": min,
-    "max": max,
-}
-
-_ROUNDINGS: dict[str, Callable[..., int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """An assumption about sizes under which a plan is valid.
-
-    `op` says what `holds` or does not: "zero" (`left` is 0), "negative" (`left` is below 0), "less" and "less_equal"
-    (of `left` and `right`, real).
-    """
-
-    op: str
-    left: Any
-    right: Any
-    holds: bool
-
-    def __str__(self) -> str:
-        if self.op == "zero":
-            return f"{self.left} {'==' if self.holds else '!='} 0"
-        if self.op == "negative":
-            return f"{self.left} {'<' if self.holds else '>='} 0"
-        signs = ("<", ">=") if self.op == "less" else ("<=", ">")
-        return f"{self.left} {signs[not self.holds]} {self.right}"
-
-    @property
-    def symbols(self) -> list[DimExpr]:
-        """The symbols that it is about."""
-        return list(dict.fromkeys((*symbols_of(self.left), *symbols_of(self.right))))
 
 
 class Facts:
@@ -180,7 +140,8 @@ class Facts:
             least = low // by if math.isfinite(low) else low
             most = high // by if math.isfinite(high) else high
         elif low >= 0 and by.least >= 1:
-            least, most = 0, high
+            beyond, _ = bounds_of(polynomials.added(terms, divisor, -1))
+            least, most = int(beyond >= 0), high
         if not isinstance(numerator, DimExpr) and not isinstance(by, DimExpr):
             return numerator // by
         return self._single(self._atom("floordiv", (numerator, by), _hint(numerator) // _hint(by), least, most))
@@ -212,15 +173,29 @@ class Facts:
 
     def real(self, op: str, *args: float) -> float:
         """Returns the real expression of `op`: "add", "sub", "mul", "div", "min" or "max"."""
+        if op == "div" and isinstance(args[0], DimExpr):
+            quotient = self._exact_quotient(args[0], args[1])
+            if quotient is not None:
+                return quotient
         operands = tuple(arg if isinstance(arg, DimExpr | RealExpr) else float(arg) for arg in args)
         key = (op, *operands)
         if key not in self._reals:
-            self._reals[key] = RealExpr(self, op, operands, float(_REAL_OPS[op](*map(hint_of, operands))))
+            self._reals[key] = RealExpr(self, op, operands, float(REAL_OPS[op](*map(hint_of, operands))))
         return self._reals[key]
+
+    def _exact_quotient(self, size: DimExpr, divisor: float) -> float | None:
+        """The quotient of two sizes of which one is a multiple of the other; None if it is not."""
+        if isinstance(divisor, float | RealExpr) or divisor == 0:
+            return None
+        quotient, rest = split(size.terms, _terms(divisor))
+        if rest:
+            return None
+        exact = self._size(quotient)
+        return exact if isinstance(exact, DimExpr) else float(exact)
 
     def rounded(self, op: str, value: float) -> int:
         """Returns `value` rounded by `op` ("floor", "ceil" or "round")."""
-        return self._single(self._atom(op, (value,), _ROUNDINGS[op](hint_of(value)), -math.inf, math.inf))
+        return self._single(self._atom(op, (value,), ROUNDINGS[op](hint_of(value)), -math.inf, math.inf))
 
     def call(self, op: str, args: tuple[Any, ...], hint: int, least: float) -> int:
         """Returns what the native function `op` gives for `args` at binding: `hint` for the sample sizes."""
@@ -361,33 +336,6 @@ class Facts:
             hint = sum(number * math.prod(atom.hint for atom in product) for product, number in terms)
             self._expressions[terms] = DimExpr(self, terms, hint, _refined_bounds(terms))
         return self._expressions[terms]
-
-
-def evaluate(size: Any, values: dict[str, int]) -> Any:
-    """Returns the number that `size` is for `values` of the symbols. Native functions are not evaluated."""
-    if isinstance(size, RealExpr):
-        return float(_REAL_OPS[size.op](*(evaluate(arg, values) for arg in size.args)))
-    if not isinstance(size, DimExpr):
-        return size
-    return sum(number * math.prod(_value(atom, values) for atom in product) for product, number in size.terms)
-
-
-def _value(atom: Atom, values: dict[str, int]) -> int:
-    if atom.op == "symbol":
-        return values[atom.args[0]]
-    args = [evaluate(arg, values) for arg in atom.args]
-    if atom.op == "floordiv":
-        return int(args[0] // args[1])
-    if atom.op in _ROUNDINGS:
-        return int(_ROUNDINGS[atom.op](*args))
-    return int(min(args) if atom.op == "min" else max(args))
-
-
-def is_assumed(guard: Guard, values: dict[str, int]) -> bool:
-    """Whether `guard` holds for `values` of the symbols."""
-    left, right = evaluate(guard.left, values), evaluate(guard.right, values)
-    answers = {"zero": left == 0, "negative": left < 0, "less": left < right, "less_equal": left <= right}
-    return bool(answers[guard.op] == guard.holds)
 
 
 def _terms(size: int) -> Terms[Atom]:

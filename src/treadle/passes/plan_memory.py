@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from treadle.errors import LimitError
-from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
+from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
 from treadle.passes.lower.base import nbytes
@@ -66,7 +66,13 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]]) -> Me
         else:
             inner.append(value)
 
-    _place_in_arena(memory, inner, _lifetimes(inner, users, writers, after))
+    lifetimes = _lifetimes(inner, users, writers, after)
+    if any(is_open(value.static_shape) for value in users):
+        _add_open(memory, inner, lifetimes)
+    else:
+        offsets, memory.arena_bytes = _assign(inner, lifetimes)
+        for value in inner:
+            memory.add(value, Buffer(Home.ARENA, nbytes(value), offsets[value]))
     for call in lowered.calls:
         for value in (*call.writes, *call.reads):
             root, offset = lowered.root(value)
@@ -74,12 +80,7 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]]) -> Me
     return memory
 
 
-def _place_in_arena(memory: Memory, values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> None:
-    if not any(is_expression(nbytes(value)) for value in values):
-        offsets, memory.arena_bytes = _assign(values, lifetimes)
-        for value in values:
-            memory.add(value, Buffer(Home.ARENA, nbytes(value), offsets[value]))
-        return
+def _add_open(memory: Memory, values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> None:
     for value in values:
         memory.add(value, Buffer(Home.ARENA, nbytes(value)))
     number = {value: memory.places[value].buffer for value in values}

@@ -33,14 +33,13 @@ def specialize(graph: Graph, shapes: Mapping[str, StaticShape], dtypes: Mapping[
     return copy
 
 
-def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int], shapes: Mapping[str, StaticShape]) -> Graph:
+def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Graph:
     """A copy of `graph` whose inputs have expressions of symbols for open dimensions.
 
     Args:
         graph: A graph whose inputs have dtypes and shapes.
         facts: Where the symbols are made: equal names are one symbol.
         hints: The sample sizes of symbols by name; those left out get one of their own.
-        shapes: Shapes of inputs that are fixed for this copy, by name.
 
     Raises:
         InputError: An input is declared without a shape.
@@ -51,8 +50,8 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int], shapes
     for value in graph.inputs:
         if value.shape is None:
             raise InputError(f"input {value.name!r} is declared as any shape; its rank must be known")
-        opened[value.name] = shapes.get(value.name) or tuple(
-            facts.symbol(dim, hints.get(dim) or sample_size(len(facts.symbols))) if isinstance(dim, str) else dim
+        opened[value.name] = tuple(
+            facts.symbol(dim, hints.get(dim, sample_size(len(facts.symbols)))) if isinstance(dim, str) else dim
             for dim in value.shape
         )
     return copy_graph(graph, opened)

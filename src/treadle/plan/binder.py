@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.errors import InternalError
 from treadle.graph.dim import Atom, DimExpr, RealExpr
-from treadle.graph.facts import Guard
+from treadle.graph.guard import Guard
 
 OPS = (
     "add", "sub", "mul", "floordiv", "min", "max", "is_zero", "is_negative", "not",
@@ -28,8 +28,16 @@ _NUMBER = {name: number for number, name in enumerate(OPS)}
 
 _ROUNDINGS = ("floor", "ceil", "round")
 
-_REAL_ARGS = {"units_per_chunk": (1,), **dict.fromkeys(("grid.batches", "grid.blocks", "grid.panels"), (3, 4, 5, 8))}
-"""Which operands of a native function are reals; the others are integers."""
+_GRIDS = ("grid.batches", "grid.blocks", "grid.panels")
+
+REAL_OPERANDS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max"), (0, 1)),
+    **dict.fromkeys(("less", "less_equal"), (0, 1)),
+    **dict.fromkeys(("floor", "ceil", "round"), (0,)),
+    "units_per_chunk": (1,),
+    **dict.fromkeys(_GRIDS, (3, 4, 5, 8)),
+}
+"""Which operands of an operation are reals, by position; the others are integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,11 @@ class Encoder:
             answer = self._result(guard.op, self.real(guard.left), self.real(guard.right))
         return answer if guard.holds else self._result("not", answer)
 
+    def at_least(self, size: int, number: int) -> Slot:
+        """Returns the slot of 1 where `size` is `number` or more, else 0."""
+        below = self._result("is_negative", self._result("sub", self.integer(size), self.integer(number)))
+        return self._result("not", below)
+
     def finish(self) -> Operations:
         """Returns all operations; `number_of` says which slot has which number."""
         rows: list[tuple[int, int]] = []
@@ -142,7 +155,7 @@ class Encoder:
             for other in others:
                 first = self._result(atom.op, first, other)
             return first
-        reals = _REAL_ARGS.get(atom.op, ())
+        reals = REAL_OPERANDS.get(atom.op, ())
         operands = (self.real(arg) if at in reals else self.integer(arg) for at, arg in enumerate(atom.args))
         return self._result(atom.op, *operands)
 

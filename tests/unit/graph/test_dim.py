@@ -14,7 +14,8 @@ import pytest
 from treadle.errors import LimitError
 from treadle.graph import dim as dims
 from treadle.graph.dim import DimExpr, ceil_div, divides, equals, hint_of, maximum, minimum
-from treadle.graph.facts import Facts, evaluate, is_assumed
+from treadle.graph.facts import Facts
+from treadle.graph.guard import evaluate, is_assumed
 
 NAMES = ("batch", "length", "height")
 

@@ -14,7 +14,8 @@ from tests.ops.suite import CASES
 
 from treadle import dtypes
 from treadle.errors import LimitError, ShapeError
-from treadle.graph.facts import Facts, evaluate, is_assumed
+from treadle.graph.facts import Facts
+from treadle.graph.guard import evaluate, is_assumed
 from treadle.graph.shape import equal_shapes, text
 from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Array, Attrs, Info

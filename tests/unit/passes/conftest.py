@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from treadle import dtypes
-from treadle.graph.facts import evaluate as evaluate_size
 from treadle.graph.graph import Graph, link
+from treadle.graph.guard import evaluate as evaluate_size
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.graph.verify import verify

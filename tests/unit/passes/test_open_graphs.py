@@ -11,8 +11,9 @@ from tests.unit.passes.conftest import TARGET, Writer, bound, computing, random_
 
 from treadle import dtypes
 from treadle.codegen import target as targets
-from treadle.graph.facts import Facts, Guard, is_assumed
+from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
+from treadle.graph.guard import Guard, is_assumed
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.pipeline import optimize

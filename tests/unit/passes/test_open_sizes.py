@@ -10,8 +10,8 @@ from tests.unit.passes.conftest import TARGET, Writer, bound, computing, random_
 
 from treadle import dtypes
 from treadle.graph.facts import Facts
-from treadle.graph.facts import evaluate as evaluate_size
 from treadle.graph.graph import Graph
+from treadle.graph.guard import evaluate as evaluate_size
 from treadle.graph.value import Value
 from treadle.graph.verify import verify
 from treadle.passes.absorb_transposes import AbsorbTransposes

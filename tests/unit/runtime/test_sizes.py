@@ -18,7 +18,8 @@ from treadle.graph.dim import (
     real_maximum,
     real_minimum,
 )
-from treadle.graph.facts import Facts, evaluate, is_assumed
+from treadle.graph.facts import Facts
+from treadle.graph.guard import evaluate, is_assumed
 from treadle.plan.binder import Encoder
 
 SHIFT = 1 << 60

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from treadle.graph.dim import ceil_div, equals, maximum, minimum
+from treadle.graph.dim import at_least, at_most, ceil_div, equals, hint_of, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
@@ -44,7 +45,7 @@ def dense_target(shape: StaticShape, source: Iterable[int]) -> list[Axis]:
 def merged(axes: Sequence[Axis]) -> list[Axis]:
     """The same copy in as few axes as possible, the target's innermost last."""
     kept: list[Axis] = []
-    for axis in sorted((axis for axis in axes if not equals(axis.size, 1)), key=lambda axis: -axis.target):
+    for axis in _outermost_first([axis for axis in axes if not equals(axis.size, 1)]):
         if kept:
             outer = kept[-1]
             if equals(outer.target, axis.size * axis.target) and equals(outer.source, axis.size * axis.source):
@@ -52,6 +53,13 @@ def merged(axes: Sequence[Axis]) -> list[Axis]:
                 continue
         kept.append(axis)
     return kept
+
+
+def _outermost_first(axes: list[Axis]) -> list[Axis]:
+    """`axes` by their strides in the target, the largest first."""
+    if all(at_least(outer.target - inner.target, 0) for outer, inner in pairwise(axes)):
+        return axes
+    return sorted(axes, key=lambda axis: -axis.target)
 
 
 def is_whole(axes: Sequence[Axis]) -> bool:
@@ -92,15 +100,15 @@ def copy_call(
     if not rest or not equals(rest[-1].target, 1):
         rest.append(Axis(minimum(total, 1), 1, 1))
     inner, outer = rest[-1], rest[:-1]
-    across = next((axis for axis in outer if equals(axis.source, 1)), None)
+    across = next((axis for axis in outer if equals(axis.source, 1) and not equals(axis.size, 0)), None)
     traffic = 2.0 * total * size
     rows = total / maximum(inner.size, 1)
-    cost = traffic / BYTES_PER_NS + rows * (2.0 if inner.size <= _SHORT_ROW else 1.0)
+    cost = traffic / BYTES_PER_NS + rows * (2.0 if hint_of(inner.size) <= _SHORT_ROW else 1.0)
     copy = _Copy(node, ctx, target, source, (target_start, source_start), cost, traffic)
-    steady = equals(inner.source, 0) or equals(inner.source, 1)
-    if across is not None and not steady and (across.size > max(_SHUFFLED_STEPS) or inner.source > 4):
-        outer.remove(across)
-        return copy.tiles(outer, inner, across)
+    strided = not equals(inner.source, 0) and not equals(inner.source, 1)
+    far = across is not None and (hint_of(across.size) > max(_SHUFFLED_STEPS) or hint_of(inner.source) > 4)
+    if across is not None and strided and far:
+        return copy.tiles([axis for axis in outer if axis is not across], inner, across)
     return copy.rows(outer, inner)
 
 
@@ -121,11 +129,11 @@ class _Copy:
         """Copies row by row; long rows in parts."""
         size = self.target.known_dtype.size
         most, fall = inner.size, 0
-        if inner.size * size > _PIECE_BYTES:
-            most = fall = _PIECE_BYTES // size
+        if not at_most(inner.size * size, _PIECE_BYTES):
+            most = fall = minimum(_PIECE_BYTES // size, inner.size)
             outer = [*outer, Axis(ceil_div(inner.size, most), most, most * inner.source)]
         outer = outer or [Axis(1, 0, 0)]
-        units = elements(axis.size for axis in outer) if inner.size else 0
+        units = 0 if equals(inner.size, 0) else elements(axis.size for axis in outer)
         chunks, per_chunk = self._partition(units)
         step = next((step for step in _SHUFFLED_STEPS if equals(inner.source, step)), None)
         args = CopyRowsArgs(

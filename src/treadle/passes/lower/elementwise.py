@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.graph.dim import ceil_div, equals, floor_int, maximum, minimum, real_maximum
+from treadle.graph.dim import ceil_div, equals, floor_int, is_expression, maximum, minimum, real_maximum
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -78,21 +78,28 @@ def lower_expr(
             args=args,
             chunks=chunks,
             cost=CALL_NS + each * elements,
-            flops=1.0 * elements * sum(step.op != "const" for step in expr.steps),
+            flops=1.0 * (elements * sum(step.op != "const" for step in expr.steps)),
             traffic=traffic,
         )
     ]
+
+
+def _piece(row: int, wanted: int) -> int:
+    """Elements of each piece of a row: the whole row, unless it has twice as many as are `wanted`."""
+    if is_expression(row) or is_expression(wanted):
+        pieces = maximum(1, row // wanted)
+        return minimum(row, ceil_div(ceil_div(row, pieces), _PIECE) * _PIECE)
+    return row if row < 2 * wanted else ceil_div(wanted, _PIECE) * _PIECE
 
 
 def _nested(access: Access, each: float, given: tuple[int, ...]) -> tuple[int, ElementwiseArgs[int]]:
     """(chunks, arguments) of the nested kernel; `each` is the time of one element in ns."""
     *outer, rows, row = access.sizes
     wanted = maximum(_PIECE, floor_int(LEAST_CHUNK_NS / each))
-    if row < 2 * wanted:
-        piece, rows_each = row, maximum(1, minimum(rows, wanted // row))
-    else:
-        piece, rows_each = ceil_div(wanted, _PIECE) * _PIECE, 1
-    pieces, blocks = ceil_div(row, piece), ceil_div(rows, rows_each)
+    piece = _piece(row, wanted)
+    pieces = ceil_div(row, piece)
+    rows_each = maximum(1, minimum(rows, wanted // row))
+    blocks = ceil_div(rows, rows_each)
     units = pieces * blocks
     for size in outer:
         units *= size

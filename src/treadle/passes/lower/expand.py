@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.graph.shape import strides_of
 from treadle.passes.lower.base import LowerContext
@@ -16,7 +17,10 @@ def lower_expand(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     shape = y.static_shape
     padded = (1,) * (len(shape) - len(x.static_shape)) + x.static_shape
-    strides = [0 if dim == 1 else stride for dim, stride in zip(padded, strides_of(padded), strict=True)]
+    strides = [
+        0 if not equals(dim, total) and dim == 1 else stride
+        for dim, total, stride in zip(padded, shape, strides_of(padded), strict=True)
+    ]
     return alias_or_copy(node, ctx, y, x, dense_target(shape, strides))
 
 

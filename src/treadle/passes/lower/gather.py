@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treadle.dtypes import i32, i64
-from treadle.graph.dim import ceil_div, maximum, minimum
+from treadle.graph.dim import ceil_div, equals, hint_of, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis, strides_of
 from treadle.graph.value import Value
@@ -42,8 +42,11 @@ def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[in
     Rows of x have `row` bytes, of which `together` are read at once. There are no lines where x fits into L2. Measured
     (docs/adr/0013-embedding-bags.md): rows of 64 bytes to 3 kB from L3 and from memory, at distances of 1 to 256 rows.
     """
-    lines = ceil_div(together, LINE) + (row % LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
-    return minimum(lines, _MOST_LINES), minimum(maximum(_PREFETCHED_BYTES // row, 1), _MOST_DISTANCE)
+    sample = int(hint_of(row))
+    lines = (
+        ceil_div(int(hint_of(together)), LINE) + (sample % LINE > 0) if hint_of(nbytes(x)) > ctx.target.l2 // 2 else 0
+    )
+    return min(lines, _MOST_LINES), min(max(_PREFETCHED_BYTES // sample, 1), _MOST_DISTANCE)
 
 
 def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -55,7 +58,7 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
     axis = normalize_axis(node.attrs["axis"], len(shape))
     size, picks = shape[axis], elements(indices.static_shape)
     strides = strides_of(shape)
-    if indices.data is not None and picks == 1:
+    if indices.data is not None and indices.data.size == 1:
         index = int(indices.data.reshape(()))
         if -size <= index < size:
             index += size if index < 0 else 0
@@ -65,8 +68,8 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, _, length = around(shape, axis)
     units = outer * picks if length else 0
     row = length * x.known_dtype.size
-    lines, distance = prefetched(x, row, row, ctx) if length > 1 else (0, 0)
-    spec = GatherSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, single=length == 1, lines=lines)
+    lines, distance = prefetched(x, row, row, ctx) if not equals(length, 1) and not equals(length, 0) else (0, 0)
+    spec = GatherSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, single=equals(length, 1), lines=lines)
     task = _Gather(node, ctx, units, 1.0 * picks)
     chunks, per_chunk = task.partition
     args = GatherArgs(

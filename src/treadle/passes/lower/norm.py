@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle import dtypes
-from treadle.graph.dim import real_maximum
+from treadle.graph.dim import equals, real_maximum
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements
@@ -61,14 +61,14 @@ def _trailing_mode(value: Value | None, normalised: StaticShape) -> str | None:
     if value is None:
         return "none"
     shape = value.static_shape
-    if elements(shape) == 1:
+    if equals(elements(shape), 1):
         return "one"
     return "element" if _without_ones(shape) == _without_ones(normalised) else None
 
 
 def _without_ones(shape: StaticShape) -> StaticShape:
     """`shape` without leading ones."""
-    while shape and shape[0] == 1:
+    while shape and equals(shape[0], 1):
         shape = shape[1:]
     return shape
 

@@ -1,6 +1,8 @@
 """Searches over partitions into chunks, and what they assume. The native core has them: binding repeats them for sizes
 that lowering does not know."""
 
+from collections.abc import Callable
+
 from treadle._native import (
     BYTES_PER_NS,
     CHUNK_NS,
@@ -13,9 +15,18 @@ from treadle._native import (
     units_per_chunk,
 )
 
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    "units_per_chunk": units_per_chunk,
+    "grid.batches": lambda *sizes: choose_grid(*sizes)[0],
+    "grid.blocks": lambda *sizes: choose_grid(*sizes)[1],
+    "grid.panels": lambda *sizes: choose_grid(*sizes)[2],
+}
+"""The functions that expressions of sizes call, by the names that the binder knows."""
+
 __all__ = [
     "BYTES_PER_NS",
     "CHUNK_NS",
+    "FUNCTIONS",
     "LEAST_CHUNK_NS",
     "choose_band",
     "choose_grid",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle import dtypes
-from treadle.graph.dim import ceil_div, equals, maximum, minimum, real_maximum
+from treadle.graph.dim import ceil_div, equals, is_expression, maximum, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
@@ -38,7 +38,7 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     spec: SoftmaxSpec
     args: KernelArgs[int]
     if equals(width, 1):
-        spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=n <= lanes)
+        spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=not is_expression(n) and n <= lanes)
         chunks, per_chunk = partition(outer, _ROW_NS + each * n)
         args = SoftmaxRowsArgs(rows=outer, rows_per_chunk=per_chunk, n=n)
     else:

@@ -4,6 +4,7 @@ reference."""
 from collections.abc import Callable
 
 from treadle.graph.node import Node
+from treadle.graph.shape import is_open
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention
@@ -104,3 +105,16 @@ LOWERINGS: dict[str, Lowering] = {
     "instance_norm": lower_instance_norm,
     "batch_norm": lower_batch_norm,
 }
+
+_OPEN = {
+    "reshape", "flatten", "squeeze", "unsqueeze", "identity", "expand", "tile", "transpose", "slice", "concat", "split",
+    "elementwise", "cast", "gather", "gather_elements", "gather_nd", "softmax", "log_softmax", "layer_norm", "rms_norm",
+    "group_norm", "instance_norm", "sizes", "range", "matmul", *SCALAR_OPS,
+}  # fmt: skip
+"""Ops whose lowering takes sizes that are expressions."""
+
+
+def takes_open_sizes(node: Node) -> bool:
+    """Whether lowering can plan `node` although sizes of its operands or results may be expressions."""
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    return node.op in _OPEN or not any(is_open(value.static_shape) for value in values)

@@ -1,0 +1,93 @@
+"""Guards: what a plan assumes of sizes; and the numbers that expressions are for given sizes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.graph.dim import Atom, DimExpr, RealExpr, split_constant, symbols_of
+
+REAL_OPS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "min": min,
+    "max": max,
+}
+
+_ATOMS: dict[str, Callable[..., int]] = {
+    "floordiv": operator.floordiv,
+    "min": lambda *sizes: min(sizes),
+    "max": lambda *sizes: max(sizes),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+}
+
+ROUNDINGS: dict[str, Callable[..., int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An assumption about sizes under which a plan is valid.
+
+    `op` says what `holds` or does not: "zero" (`left` is 0), "negative" (`left` is below 0), "less" and "less_equal"
+    (of `left` and `right`, real).
+    """
+
+    op: str
+    left: Any
+    right: Any
+    holds: bool
+
+    def __str__(self) -> str:
+        if self.op == "zero":
+            return f"{self.left} {'==' if self.holds else '!='} 0"
+        if self.op == "negative":
+            return f"{self.left} {'<' if self.holds else '>='} 0"
+        signs = ("<", ">=") if self.op == "less" else ("<=", ">")
+        return f"{self.left} {signs[not self.holds]} {self.right}"
+
+    @property
+    def pins(self) -> bool:
+        """Whether it gives a product or sum of symbols one value, so that a plan serves few sizes."""
+        if self.op != "zero" or not self.holds:
+            return False
+        terms, constant = split_constant(self.left)
+        return constant != 0 and all(atom.symbol is not None for product, _ in terms for atom in product)
+
+    @property
+    def symbols(self) -> list[DimExpr]:
+        """The symbols that it is about."""
+        return list(dict.fromkeys((*symbols_of(self.left), *symbols_of(self.right))))
+
+
+Functions = Mapping[str, Callable[..., int]]
+"""The functions that expressions call, by name."""
+
+
+def evaluate(size: Any, values: Mapping[str, int], functions: Functions | None = None) -> Any:
+    """Returns the number that `size` is for `values` of the symbols."""
+    if isinstance(size, RealExpr):
+        return float(REAL_OPS[size.op](*(evaluate(arg, values, functions) for arg in size.args)))
+    if not isinstance(size, DimExpr):
+        return size
+    table = {**_ATOMS, **(functions or {})}
+    return sum(number * math.prod(_value(atom, values, table) for atom in product) for product, number in size.terms)
+
+
+def _value(atom: Atom, values: Mapping[str, int], functions: Functions) -> int:
+    if atom.op == "symbol":
+        return values[atom.args[0]]
+    return int(functions[atom.op](*(evaluate(arg, values, functions) for arg in atom.args)))
+
+
+def is_assumed(guard: Guard, values: Mapping[str, int], functions: Functions | None = None) -> bool:
+    """Whether `guard` holds for `values` of the symbols."""
+    left, right = (evaluate(size, values, functions) for size in (guard.left, guard.right))
+    answers = {"zero": left == 0, "negative": left < 0, "less": left < right, "less_equal": left <= right}
+    return bool(answers[guard.op] == guard.holds)

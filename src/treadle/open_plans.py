@@ -1,0 +1,88 @@
+"""The plans of a model with open dimensions: each serves all sizes that its guards allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from treadle import forking
+from treadle.errors import TreadleError
+from treadle.graph.graph import Graph
+from treadle.graph.shape import StaticShape
+from treadle.knobs import is_enabled
+
+if TYPE_CHECKING:
+    from treadle.driver import Bound, Open, Options
+
+MOST_PLANS = 4
+"""Plans that are compiled for one model and choice of outputs. Sizes that none of them serves are compiled each for
+itself."""
+
+
+class OpenPlans:
+    """Compiles a model once for all sizes, and again where an assumption of the plans so far does not hold.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[str, ...], list[Open]] = {}
+        self._closed: set[tuple[str, ...]] = set()
+        self._lock = forking.lock()
+
+    def compile(
+        self, graph: Graph, options: Callable[[], Options], outputs: tuple[str, ...], hints: Mapping[str, int] | None
+    ) -> Open | None:
+        """Compile a plan for `outputs` of `graph`; None if one plan cannot serve several sizes.
+
+        Args:
+            graph: A graph with open dimensions.
+            options: Returns how to compile.
+            outputs: The names of the outputs to compute.
+            hints: The sizes to compile for where a decision depends on them; None: sample sizes.
+        """
+        from treadle.driver import compile_open
+
+        if not is_enabled("open_sizes") or outputs in self._closed or len(self._plans.get(outputs, ())) >= MOST_PLANS:
+            return None
+        try:
+            plan = compile_open(graph, options(), outputs, hints)
+        except TreadleError:  # the compile for the sizes alone tells what is wrong, and where
+            plan = None
+            if hints is None:
+                return None
+        if plan is None:
+            self._closed.add(outputs)
+            return None
+        self._plans.setdefault(outputs, []).insert(0, plan)
+        return plan
+
+    def bind(
+        self, graph: Graph, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
+    ) -> Bound | None:
+        """Return a plan for `outputs` bound to inputs of these `shapes`; None if none can serve them."""
+        sizes = sizes_of(graph, shapes)
+        if sizes is None:
+            return None
+        with self._lock:
+            for plan in self._plans.get(outputs, ()):
+                bound = plan.bind(sizes)
+                if bound is not None:
+                    return bound
+            latest = self.compile(graph, options, outputs, sizes) if 0 not in sizes.values() else None
+        return None if latest is None else latest.bind(sizes)
+
+
+def sizes_of(graph: Graph, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
+    """Return the sizes of the open dimensions of `graph` for inputs of these `shapes`, by name.
+
+    None if the graph has none, an input has no rank, or the shapes contradict each other or the graph.
+    """
+    sizes: dict[str, int] = {}
+    for value, shape in zip(graph.inputs, shapes, strict=True):
+        if value.shape is None or len(value.shape) != len(shape):
+            return None
+        for dim, size in zip(value.shape, shape, strict=True):
+            if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
+                return None
+    return sizes or None
