@@ -11,14 +11,16 @@ namespace treadle {
 namespace {
 
 constexpr std::int64_t kMostUnits = std::int64_t{1} << 40;  // see tiling.h
+constexpr std::int64_t kMostLines = std::int64_t{1} << 24;  // of an axis whose every partition is tried
 constexpr double kMostTiles = 0x1p60;                       // of a grid, so that their number fits an int64
 
 // The kinds of an operation's operands and result: 'i' for integers, 'r' for reals; first the result.
-constexpr std::array<const char*, 25> kSignatures{
+constexpr std::array<const char*, 29> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
     "ri",  "rrr", "rrr", "rrr", "rrr", "rrr", "rrr",             // to_real to real_max
     "irr", "irr", "ir",  "ir",  "ir",                            // less to round
-    "iiri", "iiiirrriir", "iiiirrriir", "iiiirrriir",            // units_per_chunk to grid_panels
+    "iiri", "iiirii", "iiirii", "iiir", "iiir",                  // units_per_chunk to planes_rows
+    "iiiirrriir", "iiiirrriir", "iiiirrriir",                    // grid_batches to grid_panels
 };
 static_assert(kSignatures.size() == static_cast<std::size_t>(BinderOp::grid_panels) + 1);
 
@@ -62,6 +64,34 @@ std::int64_t partition(std::int64_t units, double ns_per_unit, std::int64_t mult
     require_units(multiple, row);
     require_finite(ns_per_unit, row);
     return units_per_chunk(units, ns_per_unit, multiple);
+}
+
+void require_axis(std::int64_t size, std::int64_t most, std::size_t row) {
+    if (size < 1) fail(BindingFailure::Kind::range, row, "partitions a convolution without results");
+    if (size > most) fail(BindingFailure::Kind::range, row, "partitions a convolution of too many results");
+}
+
+ConvPartition chunk_of(const ConvRequest& request, std::size_t row) {
+    require_axis(request.units, kMostUnits, row);
+    require_axis(request.groups, kMostLines, row);
+    if (static_cast<double>(request.units) * static_cast<double>(request.groups) > kMostTiles / 16) {
+        fail(BindingFailure::Kind::range, row, "partitions a convolution of too many results");
+    }
+    require_finite(request.ns, row);
+    // A chunk of each group reads x, and at most twice kMaxChunks chunks of units read the weights.
+    const double most = static_cast<double>(std::max(request.groups, 2 * kMaxChunks));
+    const double bytes = static_cast<double>(std::max(request.weight_bytes, request.x_bytes));
+    if (std::min(request.weight_bytes, request.x_bytes) < 0 || most * bytes > kMostTiles) {
+        fail(BindingFailure::Kind::range, row, "partitions a convolution that moves more than 2**60 bytes");
+    }
+    return partition_conv(request);
+}
+
+PlanePartition chunk_of(std::int64_t planes, std::int64_t rows, double ns, std::size_t row) {
+    require_axis(planes, kMostLines, row);
+    require_axis(rows, kMostLines, row);
+    require_finite(ns, row);
+    return partition_planes(planes, rows, ns);
 }
 
 Grid search(const GridRequest& request, std::size_t row) {
@@ -196,6 +226,18 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
             case BinderOp::ceil: *result = to_integer(std::ceil(real(0)), row); break;
             case BinderOp::round: *result = to_integer(std::nearbyint(real(0)), row); break;
             case BinderOp::units_per_chunk: *result = partition(integer(0), real(1), integer(2), row); break;
+            case BinderOp::conv_units:
+            case BinderOp::conv_groups: {
+                const ConvPartition chunk = chunk_of({integer(0), integer(1), real(2), integer(3), integer(4)}, row);
+                *result = op == BinderOp::conv_units ? chunk.units : chunk.groups;
+                break;
+            }
+            case BinderOp::planes_planes:
+            case BinderOp::planes_rows: {
+                const PlanePartition chunk = chunk_of(integer(0), integer(1), real(2), row);
+                *result = op == BinderOp::planes_planes ? chunk.planes : chunk.rows;
+                break;
+            }
             case BinderOp::grid_batches:
             case BinderOp::grid_blocks:
             case BinderOp::grid_panels: {

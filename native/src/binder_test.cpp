@@ -1,5 +1,6 @@
 #include "treadle/binder.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <initializer_list>
@@ -153,16 +154,35 @@ TREADLE_TEST(searches_give_what_lowering_gets) {
     CHECK_EQUAL(units_per_chunk(40, 9e3, 3), slots[at]);
 }
 
+TREADLE_TEST(partitions_of_convolutions_are_what_lowering_gets) {
+    Listing listing;
+    listing.symbols = 2;
+    listing.constants = {bits(7e5), 1 << 20, 1 << 18};
+    for (const auto op : {BinderOp::conv_units, BinderOp::conv_groups}) listing.add(op, {0, 1, 2, 3, 4});
+    for (const auto op : {BinderOp::planes_planes, BinderOp::planes_rows}) listing.add(op, {0, 1, 2});
+    const auto binder = listing.build();
+    const std::int64_t symbols[] = {45, 14};
+    const auto slots = binder.evaluate(symbols);
+    const ConvPartition conv = partition_conv({45, 14, 7e5, 1 << 20, 1 << 18});
+    const PlanePartition planes = partition_planes(45, 14, 7e5);
+    const std::vector<Slot> wanted{conv.units, conv.groups, planes.planes, planes.rows};
+    CHECK(std::equal(wanted.begin(), wanted.end(), slots.begin() + 5));
+    for (const std::int64_t impossible : {std::int64_t{0}, std::int64_t{-4}, std::int64_t{1} << 40}) {
+        const std::int64_t sizes[] = {45, impossible};
+        CHECK_THROWS(BindingFailure, binder.evaluate(sizes));
+    }
+}
+
 TREADLE_TEST(faulty_operations_are_refused) {
     Listing good;
     good.symbols = 1;
     good.constants = {bits(1.0)};
     good.add(BinderOp::add, {0, 0});
     Listing bad = good;
-    bad.operations[0].op = 25;
-    check_rejected(bad, "operation 0: wanted a number in 0..25 (exclusive), got 25");
+    bad.operations[0].op = 29;
+    check_rejected(bad, "operation 0: wanted a number in 0..29 (exclusive), got 29");
     bad.operations[0].op = -1;
-    check_rejected(bad, "operation 0: wanted a number in 0..25");
+    check_rejected(bad, "operation 0: wanted a number in 0..29");
     bad = good;
     bad.operands.push_back(0);
     check_rejected(bad, "operation 0: wanted 2 of 3 operands, got those from 0 to 3");

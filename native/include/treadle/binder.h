@@ -37,6 +37,10 @@ enum class BinderOp : std::int32_t {
     ceil,
     round,      // halves go to the even number
     units_per_chunk,  // see tiling.h: units, ns_per_unit (real), multiple
+    conv_units,       // see ConvRequest, whose fields are the operands in their order
+    conv_groups,
+    planes_planes,    // see partition_planes(): planes, rows, ns (real)
+    planes_rows,
     grid_batches,     // see GridRequest, whose fields are the operands in their order
     grid_blocks,
     grid_panels,

@@ -20,7 +20,8 @@ from treadle.graph.guard import Guard
 OPS = (
     "add", "sub", "mul", "floordiv", "min", "max", "is_zero", "is_negative", "not",
     "to_real", "real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max", "less", "less_equal",
-    "floor", "ceil", "round", "units_per_chunk", "grid.batches", "grid.blocks", "grid.panels",
+    "floor", "ceil", "round", "units_per_chunk", "conv.units", "conv.groups", "planes.planes", "planes.rows",
+    "grid.batches", "grid.blocks", "grid.panels",
 )  # fmt: skip
 """The operations, in the order of their native numbers."""
 
@@ -35,6 +36,7 @@ REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("less", "less_equal"), (0, 1)),
     **dict.fromkeys(("floor", "ceil", "round"), (0,)),
     "units_per_chunk": (1,),
+    **dict.fromkeys(("conv.units", "conv.groups", "planes.planes", "planes.rows"), (2,)),
     **dict.fromkeys(_GRIDS, (3, 4, 5, 8)),
 }
 """Which operands of an operation are reals, by position; the others are integers."""

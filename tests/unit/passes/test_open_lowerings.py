@@ -6,16 +6,20 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from treadle.dtypes import f32, i64
 from treadle.graph.dim import DimExpr, RealExpr, hint_of
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.table import LOWERINGS
 from treadle.plan.call import Call
+from treadle.plan.kernels.conv.depthwise import DepthwiseConvSpec
+from treadle.plan.kernels.conv.direct import DirectConvSpec
 from treadle.plan.target import Target
 
 TARGET = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
@@ -43,7 +47,7 @@ CASES: dict[str, Make] = {
     "relu": lambda g, n: node(g, "relu", [(n, 300)], (n, 300), {}),
     "transpose": lambda g, n: node(g, "transpose", [(2, n, 64)], (2, 64, n), {"perm": (0, 2, 1)}),
     "transpose heads": lambda g, n: node(g, "transpose", [(1, n, 8, 64)], (1, 8, n, 64), {"perm": (0, 2, 1, 3)}),
-    "concat": lambda g, n: node(g, "concat", [(2, n, 64), (2, 3, 64)], (2, n + 3, 64), {"axis": 1}),
+    "concat": lambda g, n: node(g, "concat", [(n, 64), (n, 3)], (n, 67), {"axis": 1}),
     "softmax": lambda g, n: node(g, "softmax", [(n, 12, 128)], (n, 12, 128), {"axis": -1}),
     "softmax of open rows": lambda g, n: node(g, "softmax", [(8, 128, n)], (8, 128, n), {"axis": -1}),
     "softmax of columns": lambda g, n: node(g, "softmax", [(8, 128, n)], (8, 128, n), {"axis": 1}),
@@ -99,3 +103,28 @@ def vars_of(call: Call) -> list[Any]:
     for value in (call.chunks, *(getattr(call.args, field.name) for field in fields(call.args))):
         flat += value if isinstance(value, tuple) else [value]
     return flat
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(1, 64), (32, 32)])
+def test_batches_of_convolutions_stay_open(groups: int, channels: int) -> None:
+    """
+    Direct and depthwise convolutions of an open number of images are partitioned at binding.
+    """
+
+    def conv(graph: Graph, images: int) -> Node:
+        rng = np.random.default_rng(0)
+        weights = graph.constant(rng.standard_normal((channels, channels // groups, 3, 3)).astype(np.float32), "w")
+        x = graph.input("x", f32, (images, channels, 28, 28))
+        attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": (1, 1, 1, 1), "groups": groups, "exact": True}
+        made = graph.add("conv", [x, weights], attrs, outputs=1)
+        made.output.dtype, made.output.shape = f32, (images, channels, 28, 28)
+        x.layout = made.output.layout = Blocked(16)
+        return made
+
+    facts = Facts()
+    (found,), (known,) = lowered(conv, facts.symbol("n", 3)), lowered(conv, 3)
+    assert isinstance(known.spec, DepthwiseConvSpec if groups > 1 else DirectConvSpec)
+    for name in ("spec", "args", "chunks"):
+        assert sample(getattr(found, name)) == sample(getattr(known, name)), name
+    assert isinstance(found.chunks, DimExpr)
+    assert not [str(guard) for guard in facts.guards if guard.op == "zero" and guard.holds]

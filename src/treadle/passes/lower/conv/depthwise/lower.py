@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from treadle.dtypes import DType, f32
+from treadle.graph.dim import ceil_div, computed, hint_of
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -52,8 +55,12 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     planes, rows = shape.images * blocks, shape.out_size[0]
     flops = 2.0 * shape.multiply_adds
     total = ctx.flops_ns(flops, nbytes(x) + nbytes(out), EFFICIENCY)
-    planes_per_chunk, rows_per_chunk = partition_planes(planes, rows, total)
-    row_chunks = -(-rows // rows_per_chunk)
+    partitioned = planes, rows, total
+    known: Any = map(hint_of, partitioned)
+    found = partition_planes(*known)
+    planes_per_chunk = computed("planes.planes", lambda *_: found[0], partitioned, least=1)
+    rows_per_chunk = computed("planes.rows", lambda *_: found[1], partitioned, least=1)
+    row_chunks = ceil_div(rows, rows_per_chunk)
     args = DepthwiseConvArgs(
         planes=planes,
         planes_per_chunk=planes_per_chunk,
@@ -71,7 +78,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
         spans=tiling.spans,
     )
     reads = tuple(value for value in (x, packed, epilogue.bias) if value is not None) + epilogue.values
-    chunks = -(-planes // planes_per_chunk) * row_chunks
+    chunks = ceil_div(planes, planes_per_chunk) * row_chunks
     scratch = tiling.widest * lanes * dtype.size if out.dtype != dtype else 0
     return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops, scratch=scratch)]
 

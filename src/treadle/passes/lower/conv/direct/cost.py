@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from treadle.graph.dim import ceil_div
+from typing import Any
+
+from treadle.graph.dim import ceil_div, computed, hint_of
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.direct.factors import Factors
@@ -68,5 +70,9 @@ def _partition(shape: ConvShape, factors: Factors, ctx: LowerContext, units: int
     """Returns (chunks along the units, units a chunk, groups a chunk): little traffic and load imbalance."""
     total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.each, 0.0, EFFICIENCY)
     weights = 4 * elements(factors.weights.static_shape) // factors.each
-    units_each, groups_each = partition_conv(units, groups, total, weights, nbytes(factors.x))
+    args = units, groups, total, weights, nbytes(factors.x)
+    known: Any = map(hint_of, args)
+    found = partition_conv(*known)
+    units_each = computed("conv.units", lambda *_: found[0], args, least=1)
+    groups_each = computed("conv.groups", lambda *_: found[1], args, least=1)
     return ceil_div(units, units_each), units_each, groups_each

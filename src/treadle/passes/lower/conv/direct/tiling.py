@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from treadle.graph.dim import ceil_div
 from treadle.passes.lower.conv.rows import RowTiling
 
 
@@ -41,4 +42,4 @@ class Tiling:
     @property
     def chunks(self) -> int:
         """Chunks of the whole convolution."""
-        return self.unit_chunks * -(-self.groups // self.groups_per_chunk)
+        return self.unit_chunks * ceil_div(self.groups, self.groups_per_chunk)
