@@ -67,7 +67,26 @@ def heads() -> bytes:
     return model(nodes, {"x": ["batch", "length", 64]}, [*constants, weights("scale", 16)])
 
 
-MODELS = {"pointwise": pointwise, "heads": heads}
+def encoder() -> bytes:
+    """Returns a layer with products of open rows, and attention over an open length."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "second"], ["c"]),
+        helper.make_node("Add", ["c", "x"], ["d"]),
+        helper.make_node("LayerNormalization", ["d", "scale"], ["e"], axis=-1),
+        helper.make_node("Transpose", ["e"], ["keys"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["e", "keys"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "e"], ["mixed"]),
+        helper.make_node("ReduceMean", ["mixed"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("Sub", ["mixed", "mean"], ["y"]),
+    ]
+    initializers = [weights("first", 64, 160), weights("second", 160, 64), weights("scale", 64)]
+    return model(nodes, {"x": ["batch", "length", 64]}, initializers)
+
+
+MODELS = {"pointwise": pointwise, "heads": heads, "encoder": encoder}
 
 SIZES = [(2, 16), (1, 1), (3, 20), (1, 7), (7, 200), (8, 1), (2, 16)]
 
@@ -110,3 +129,34 @@ def test_sizes_that_no_plan_assumes_are_served(rows: int) -> None:
     session = treadle.Session(pointwise())
     x = np.ones((rows, 5, 64), np.float32)
     assert session.run({"x": x})["y"].shape == (rows, 5, 64)
+
+
+def test_one_plan_serves_a_growing_past() -> None:
+    """A step of a decoder appends to its past; every length is bound from one plan."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["key"]),
+        helper.make_node("Concat", ["past", "key"], ["present"], axis=1),
+        helper.make_node("Transpose", ["present"], ["keys"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "keys"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "present"], ["y"]),
+    ]
+    session = treadle.Session(
+        model(nodes, {"x": ["batch", 1, 32], "past": ["batch", "past", 32]}, [weights("weights", 32, 32)])
+    )
+    rng = np.random.default_rng(7)
+    factor = numpy_helper.to_array(weights("weights", 32, 32))
+    past = rng.standard_normal((2, 3, 32)).astype(np.float32)
+    plans = set()
+    for _ in range(40):
+        x = rng.standard_normal((2, 1, 32)).astype(np.float32)
+        y = session.run({"x": x, "past": past})["y"]
+        past = np.concatenate([past, x @ factor], axis=1)
+        scores = x @ past.transpose(0, 2, 1)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        np.testing.assert_allclose(y, shares / shares.sum(-1, keepdims=True) @ past, rtol=1e-4, atol=1e-5)
+        recent = runner_of(session).recent
+        assert recent is not None
+        assert isinstance(recent.plan, Bound)
+        plans.add(id(recent.plan.open_plan))
+    assert len(plans) == 1

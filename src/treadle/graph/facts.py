@@ -105,9 +105,7 @@ class Facts:
                 return self._size(quotient)
         elif least >= 0 and most < number:
             return self._size(quotient)
-        if (
-            rest[0][1] < 0 and rest[0][0] and bounds_of(divisor)[0] >= 1
-        ):  # floor(r / d) = -ceil(-r / d) = -floor((-r + d - 1) / d)
+        if rest[0][1] < 0 and bounds_of(divisor)[0] >= 1:  # floor(r / d) = -ceil(-r / d) = -floor((-r + d - 1) / d)
             turned = polynomials.added(polynomials.added(divisor, (((), -1),)), rest, -1)
             inner = self._floor(turned, divisor, number)
             return self.add(self._size(quotient), inner, -1)

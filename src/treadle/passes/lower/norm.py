@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle import dtypes
-from treadle.graph.dim import equals, real_maximum
+from treadle.graph.dim import at_most, equals, real_maximum
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements
@@ -105,7 +105,7 @@ def _lower_rows(
         centred=centred,
         scale=modes[0],
         bias=modes[1],
-        long=n > FOLDED_VECTORS * lanes,
+        long=not at_most(n, FOLDED_VECTORS * lanes),
     )
     each = _ELEMENT_NS * dtype.size / 4
     chunks, per_chunk = partition(rows.count, _ROW_NS + each * n)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.graph.dim import ceil_div, equals, floor_int, maximum, minimum, real_maximum
+from treadle.graph.dim import at_most, ceil_div, equals, floor_int, hint_of, maximum, minimum, real_maximum
 from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -156,9 +156,10 @@ class Passes:
         share."""
         others = step.outer * ceil_div(step.width, _COLUMNS)
         work = step.n * minimum(step.width, _COLUMNS) * each
-        if step.turn > 1 or others >= 16 or work < 4 * CHUNK_NS:
+        # The sample sizes decide: either way serves all sizes.
+        if not equals(step.turn, 1) or hint_of(others) >= 16 or hint_of(work) < 4 * CHUNK_NS:
             return 1, step.n
-        pieces = minimum(ceil_div(64, others), floor_int(work / CHUNK_NS))
+        pieces = maximum(1, minimum(ceil_div(64, others), floor_int(work / CHUNK_NS)))
         piece = ceil_div(step.n, pieces)
         if equals(step.width, 1):
             piece = ceil_div(piece, _PIECE) * _PIECE
@@ -175,7 +176,7 @@ class Passes:
             source=reads[0].known_dtype,
             folded=folded,
             result=target.known_dtype,
-            long=piece > (FOLDED_VECTORS * lanes if rows else FOLDED_ROWS),
+            long=not at_most(piece, FOLDED_VECTORS * lanes if rows else FOLDED_ROWS),
             lanes=lanes,
             mean=mean,
             head=head,
