@@ -48,13 +48,11 @@ class OpenPlans:
         try:
             plan = compile_open(graph, options(), outputs, hints)
         except TreadleError:  # the compile for the sizes alone tells what is wrong, and where
-            plan = None
-            if hints is None:
-                return None
+            return None
         if plan is None:
             self._closed.add(outputs)
             return None
-        self._plans.setdefault(outputs, []).insert(0, plan)
+        self._plans.setdefault(outputs, []).append(plan)
         return plan
 
     def bind(
@@ -65,7 +63,7 @@ class OpenPlans:
         if sizes is None:
             return None
         with self._lock:
-            for plan in self._plans.get(outputs, ()):
+            for plan in self._plans.get(outputs, ()):  # the oldest first: later ones do not change what served a size
                 bound = plan.bind(sizes)
                 if bound is not None:
                     return bound

@@ -121,6 +121,9 @@ def test_sizes_that_contradict_each_other_are_refused() -> None:
         session.run({"x": ones[3], "z": ones[5]})
     np.testing.assert_array_equal(session.run({"x": ones[3], "z": ones[3]})["y"], ones[3] * 2)
     np.testing.assert_array_equal(session.run({"x": ones[5], "z": ones[5]})["y"], ones[5] * 2)
+    recent = runner_of(session).recent
+    assert recent is not None
+    assert isinstance(recent.plan, Bound), "a request that was refused must not end the plans for all sizes"
 
 
 @pytest.mark.parametrize("rows", [0, 1])
