@@ -81,10 +81,6 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
     return compile_specialized(fixed, options)
 
 
-_NOT_OPEN = frozenset(("fuse_attention",))
-"""Passes that do not run on open sizes: the code of the attention kernel depends on the numbers of queries and keys."""
-
-
 def compile_open(
     graph: Graph, options: Options, outputs: Sequence[str], hints: Mapping[str, int] | None = None
 ) -> Open | None:
@@ -111,11 +107,7 @@ def compile_open(
     by_name = dict(zip((value.name for value in graph.outputs), opened.outputs, strict=True))
     opened.outputs = [by_name[name] for name in outputs]
     context = PassContext(
-        options.target,
-        options.math,
-        precision=options.precision,
-        streamed_weights=options.streamed_weights,
-        skipped=_NOT_OPEN,
+        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
     )
     infer(opened, context)
     if first_region(opened).graph is not opened:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,30 +86,145 @@ def encoder() -> bytes:
     return model(nodes, {"x": ["batch", "length", 64]}, initializers)
 
 
-MODELS = {"pointwise": pointwise, "heads": heads, "encoder": encoder}
+def attention(
+    bias: Sequence[Any] | None = None,
+    *,
+    queries: Any = "length",
+    keys: Any = None,
+    past: bool = False,
+    causal: bool = False,
+) -> bytes:
+    """Returns attention of `queries` queries to `keys` keys and values (None: their own) behind those of `past`, with
+    4 heads.
 
-SIZES = [(2, 16), (1, 1), (3, 20), (1, 7), (7, 200), (8, 1), (2, 16)]
+    The scores get a bias of the shape `bias`; with `causal`, only the keys up to a query's own position count.
+    """
+    nodes = []
+    inputs: dict[str, Sequence[Any]] = {"x": ["batch", queries, 64]}
+    if keys is not None:
+        inputs["z"] = ["batch", keys, 64]
+    for name in "qkv":
+        source = "z" if name != "q" and "z" in inputs else "x"
+        nodes += [
+            helper.make_node("MatMul", [source, f"w{name}"], [f"{name}0"]),
+            helper.make_node("Reshape", [f"{name}0", "split"], [f"{name}1"]),
+            helper.make_node("Transpose", [f"{name}1"], [f"{name}2"], perm=[0, 2, 1, 3]),
+        ]
+    k, v = "k2", "v2"
+    if past:
+        inputs |= {f"past_{name}": ["batch", 4, "past", 16] for name in "kv"}
+        nodes += [helper.make_node("Concat", [f"past_{name}", f"{name}2"], [f"{name}3"], axis=2) for name in "kv"]
+        k, v = "k3", "v3"
+    nodes += [
+        helper.make_node("Transpose", [k], ["kt"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q2", "kt"], ["products"]),
+        helper.make_node("Mul", ["products", "scale"], ["scores"]),
+    ]
+    scores = "scores"
+    if bias is not None:
+        inputs["bias"] = bias
+        if past:
+            inputs["past_bias"] = [*bias[:-1], "past"]
+            nodes.append(helper.make_node("Concat", ["past_bias", "bias"], ["all_bias"], axis=3))
+        nodes.append(helper.make_node("Add", [scores, "all_bias" if past else "bias"], ["biased"]))
+        scores = "biased"
+    if causal:
+        nodes += [
+            helper.make_node("Shape", [scores], ["sides"]),
+            helper.make_node("Gather", ["sides", "two"], ["queries"]),
+            helper.make_node("Gather", ["sides", "three"], ["keys"]),
+            helper.make_node("Range", ["zero", "keys", "one"], ["key"]),
+            helper.make_node("Sub", ["keys", "queries"], ["first"]),
+            helper.make_node("Range", ["first", "keys", "one"], ["query"]),
+            helper.make_node("Unsqueeze", ["query", "axis"], ["position"]),
+            helper.make_node("LessOrEqual", ["key", "position"], ["seen"]),
+            helper.make_node("Where", ["seen", scores, "low"], ["masked"]),
+        ]
+        scores = "masked"
+    nodes += [
+        helper.make_node("Softmax", [scores], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", v], ["heads"]),
+        helper.make_node("Transpose", ["heads"], ["moved"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["moved", "joined"], ["y"]),
+    ]
+    constants = {
+        "split": np.array([0, 0, 4, 16]),
+        "joined": np.array([0, 0, 64]),
+        "scale": np.float32(0.25),
+        "low": np.float32(-1e9),
+        "zero": np.array(0),
+        "one": np.array(1),
+        "two": np.array(2),
+        "three": np.array(3),
+        "axis": np.array([1]),
+    }
+    return model(
+        nodes,
+        inputs,
+        [
+            *(numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()),
+            *(weights(f"w{name}", 64, 64) for name in "qkv"),
+        ],
+    )
+
+
+def given(inputs: Iterable[onnx.ValueInfoProto], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Returns seeded arrays for `inputs`, whose open dimensions have these sizes."""
+    rng = np.random.default_rng(sum(sizes.values()))
+    shapes = {
+        value.name: [
+            sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in value.type.tensor_type.shape.dim
+        ]
+        for value in inputs
+    }
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+MODELS = {
+    "pointwise": pointwise,
+    "heads": heads,
+    "encoder": encoder,
+    "attention": attention,
+    "masked attention": lambda: attention(["batch", 1, 1, "length"]),
+    "biased attention": lambda: attention([4, "length", "length"]),
+    "attention with a bias for each query": lambda: attention([1, 1, "length", 1]),
+    "causal attention": lambda: attention(causal=True),
+    "decoder": lambda: attention(["batch", 1, 1, "length"], past=True),
+    "causal decoder": lambda: attention(past=True, causal=True),
+    "decoder step": lambda: attention(["batch", 1, 1, 1], queries=1, past=True),
+    "cross attention": lambda: attention(["batch", 1, "length", "keys"], keys="keys"),
+    "attention to 24 keys": lambda: attention(["batch", 1, "length", 24], keys=24),
+}
+
+NOT_FUSED = ("pointwise", "heads", "decoder step")
+"""Models without an `attention` node: one query would fill no vector."""
+
+SIZES = [(2, 16), (1, 1), (3, 20), (1, 7), (7, 200), (8, 1), (2, 33), (2, 16)]
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_one_plan_serves_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every size is bound from the plan that loading has compiled, with the bits of any number of threads."""
     content = MODELS[name]()
+    inputs = onnx.load_from_string(content).graph.input
     session = treadle.Session(content)
     monkeypatch.setenv("TREADLE_DISABLE", "open_sizes")
     apart = treadle.Session(content)
     plans = set()
     for batch, length in SIZES:
-        x = np.random.default_rng(batch * length).standard_normal((batch, length, 64)).astype(np.float32)
-        results = [session.run({"x": x}, intra_op=threads)["y"] for threads in (1, 2, 1)]
+        past = 1 + (7 * length + batch) % 50
+        feeds = given(inputs, {"batch": batch, "length": length, "past": past, "keys": past})
+        results = [session.run(feeds, intra_op=threads)["y"] for threads in (1, 2, 1)]
         for result in results[1:]:
             np.testing.assert_array_equal(result, results[0])
         recent = runner_of(session).recent
         assert recent is not None
         assert isinstance(recent.plan, Bound), f"{batch} x {length} was compiled for itself"
         plans.add(id(recent.plan.open_plan))
-        np.testing.assert_allclose(results[0], apart.run({"x": x})["y"], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(results[0], apart.run(feeds)["y"], rtol=1e-5, atol=1e-6)
     assert len(plans) == 1
+    assert recent is not None
+    assert ("attention" in {call.op for call in recent.plan.plan.calls}) == (name not in NOT_FUSED)
 
 
 def test_sizes_that_contradict_each_other_are_refused() -> None:

@@ -52,7 +52,7 @@ class Manager:
     def run(self, graph: Graph, steps: Steps) -> bool:
         """Run each pass that is not disabled once; True if any changed the graph."""
         debug = knobs.get("TREADLE_DEBUG")
-        disabled = self.context.skipped.union(knobs.get("TREADLE_DISABLE") or ())
+        disabled = knobs.get("TREADLE_DISABLE") or ()
         changed_any = False
         for step, _ in steps:
             if step.name in disabled:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from treadle.codegen.emit.bfloat import join_bf16, round_and_join
-from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import either, loop, switch
 from treadle.codegen.emit.math_exp import exp
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
@@ -24,6 +24,7 @@ from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
+from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.codegen.kernels.softmax import divisor, finite
 from treadle.dtypes import DType, bf16
 from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
@@ -51,10 +52,12 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a product: heights of their register blocks, how many blocks are large, and how many there are."""
+    """The rows of a product: heights of their register blocks, that of large ones, how many of them there are, and how
+    many of all."""
 
     name: str
     heights: tuple[int, ...]
+    height: Index
     large: ir.Value
     blocks: ir.Value
 
@@ -70,6 +73,8 @@ def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
         queries = k.sub(args.queries, first)
         if not spec.edge:
             attention.block(matrices, Block(first, whole, spec.vectors))
+        elif spec.open_queries:
+            attention.open_block(matrices, first, queries)
         else:
             with either(k, k.less(queries, whole)) as (partial, full):
                 with partial:
@@ -108,6 +113,16 @@ class Attention:
         ]
         return Matrices(q, key, v, out, operands)
 
+    def open_block(self, matrices: Matrices, first: Index, queries: Index) -> None:
+        """The block of the query rows from `first`, of which there are `queries`, in no more vectors than needed."""
+        k, lanes, most = self.k, self.lanes, self.spec.vectors
+        vectors = k.min(k.div(k.add(queries, lanes - 1), lanes), most)
+
+        def emit(count: int) -> None:
+            self.block(matrices, Block(first, k.min(queries, count * lanes), count))
+
+        switch(k, as_i64(vectors), range(1, most + 1), emit)
+
     def block(self, matrices: Matrices, block: Block) -> None:
         """One block of query rows."""
         k, args, dtype = self.k, self.args, self.dtype
@@ -123,7 +138,7 @@ class Attention:
             self._store(sums, scores, row, block.vectors)
 
         keys = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
-        rows = _Rows("key", self.spec.key_rows, args.large_key_blocks, args.key_blocks)
+        rows = _Rows("key", self.spec.key_rows, args.key_height, args.large_key_blocks, args.key_blocks)
         self._product(rows, keys, (args.depth, self.spec.whole_depth), block.vectors, store_scores)
         tops = self._peaks(matrices.epilogue, block, scores)
         factors = self._bf16_powers(tops, scores) if self.spec.bf16_dot else self._powers(tops, scores)
@@ -139,7 +154,7 @@ class Attention:
             paired = k.at(result, k.mul(args.width, width), dtype)
             self._pack_values(matrices.v, paired, turns)
             values = Factors(paired, 1, args.width, scores, width)
-        rows = _Rows("width", self.spec.width_rows, args.large_width_blocks, args.width_blocks)
+        rows = _Rows("width", self.spec.width_rows, self.spec.width_rows[0], args.large_width_blocks, args.width_blocks)
         self._product(rows, values, (turns, self.spec.whole_keys), block.vectors, store_result)
         self._write(matrices.out, result, block)
 
@@ -162,6 +177,12 @@ class Attention:
                 row,
             )
 
+        if len(heights) > 2:
+            blocks = RowBlocks(k, heights, large, rows.height)
+            with loop(k, 0, rows.blocks, name=f"{rows.name}.block") as block:
+                row = blocks.first_row(block.index)
+                blocks.emit(block.index, lambda height: emit(height, row))
+            return
         with loop(k, 0, large, name=f"{rows.name}.block") as block:
             emit(heights[0], k.mul(block.index, heights[0]))
         if len(heights) > 1:
@@ -179,7 +200,7 @@ class Attention:
         k, lanes, dtype = self.k, self.lanes, self.dtype
         peak = Fold("peak", dtype)
         masks: list[ir.Value | None] = [None] * block.vectors
-        if self.spec.ragged and block.vectors == self.spec.edge:
+        if self.spec.ragged and (self.spec.open_queries or block.vectors == self.spec.edge):
             masks[-1] = lane_mask(k, k.sub(block.queries, (block.vectors - 1) * lanes), lanes)
         with loop(k, 0, self.args.keys, carry=[peak.neutral(lanes)] * block.vectors, name="peak") as key:
             start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from treadle.dtypes import DType, f32, f64
+from treadle.graph.dim import ceil_div, divides, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands, packed_rows
@@ -29,7 +30,7 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     if dtype not in (f32, f64):
         return None
     out = products.result(node)
-    if out.column != 1 and products.width > 1:
+    if not equals(out.column, 1) and not equals(products.width, 1):
         return None
     if 0 in (*products.batch, products.queries, products.width):
         return []
@@ -52,9 +53,9 @@ def _attention_call(
     cache = ctx.target.l2 // dtype.size
     tiles = choose_tiles(queries, keys, depth, width, lanes, ctx.target.registers, cache)
     block = tiles.vectors * lanes
-    blocks = -(-queries // block)
+    blocks = ceil_div(queries, block)
     units = elements(batch) * blocks
-    unit_ns = _block_ns(products, dtype, -(-queries // lanes) * keys / blocks)
+    unit_ns = _block_ns(products, dtype, ceil_div(queries, lanes) * keys / blocks)
     chunks, per_chunk = partition(units, unit_ns)
     args = AttentionArgs(
         queries=queries,
@@ -62,6 +63,7 @@ def _attention_call(
         depth=depth,
         width=width,
         key_blocks=tiles.keys.blocks,
+        key_height=tiles.keys.height,
         large_key_blocks=tiles.keys.large_blocks,
         width_blocks=tiles.width.blocks,
         large_width_blocks=tiles.width.large_blocks,
@@ -101,26 +103,35 @@ def _spec(
     node: Node, products: Products, dtype: DType, tiles: Tiles, epilogue: Sequence[Operand], lanes: int
 ) -> AttentionSpec:
     queries, depth = products.queries, products.depth
-    whole_queries = queries % lanes == 0
+    whole_queries = divides(lanes, queries)
     return AttentionSpec(
         dtype=dtype,
         bf16_dot=products.bf16_dot,
         vectors=tiles.vectors,
-        edge=-(-(queries % (tiles.vectors * lanes)) // lanes),
+        edge=_edge(queries, tiles.vectors, lanes),
+        open_queries=is_expression(queries),
         ragged=not whole_queries,
         key_rows=tiles.keys.heights,
         width_rows=tiles.width.heights,
-        q_source=_source(products.q, whole=whole_queries and depth % lanes == 0),
-        whole_tiles=whole_queries and products.width % lanes == 0,
-        unit_depth=products.k.column == 1,
-        unit_column=products.v.column == 1,
-        whole_depth=depth % UNROLL == 0,
-        whole_keys=(products.keys // 2 if products.bf16_dot else products.keys) % UNROLL == 0,
+        q_source=_source(products.q, whole=whole_queries and divides(lanes, depth)),
+        whole_tiles=whole_queries and divides(lanes, products.width),
+        unit_depth=equals(products.k.column, 1),
+        unit_column=equals(products.v.column, 1),
+        whole_depth=divides(UNROLL, depth),
+        whole_keys=divides(UNROLL, products.keys // 2 if products.bf16_dot else products.keys),
         batch_rank=len(products.batch),
         safe=bool(node.attrs.get("safe")),
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(_kind(operand) for operand in epilogue),
     )
+
+
+def _edge(queries: int, vectors: int, lanes: int) -> int:
+    """The most vectors that a last block of fewer than `vectors` full ones may have; 0 if there is no such block."""
+    width = vectors * lanes
+    if is_expression(queries):
+        return 0 if divides(width, queries) else vectors
+    return ceil_div(queries % width, lanes)
 
 
 def _block_ns(products: Products, dtype: DType, vectors: float) -> float:
@@ -136,13 +147,14 @@ def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:
 
 def _source(q: Operand, *, whole: bool) -> str:
     """How the kernel copies queries into scratch; `whole` if they fall into tiles of lanes by lanes."""
-    if q.column == 1:
+    if equals(q.column, 1):
         return "column_tiles" if whole else "columns"
-    return "rows" if q.row == 1 else "strided"
+    return "rows" if equals(q.row, 1) else "strided"
 
 
 def _kind(operand: Operand) -> str:
     """The kind of an operand of the epilogue, whose rows are keys in the kernel and whose columns are queries."""
-    if operand.column:
-        return "full" if operand.row else "row"
-    return "column" if operand.row else "scalar"
+    repeats = equals(operand.row, 0)
+    if equals(operand.column, 0):
+        return "scalar" if repeats else "column"
+    return "row" if repeats else "full"

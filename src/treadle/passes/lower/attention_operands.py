@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from treadle.dtypes import bf16, f32
+from treadle.graph.dim import divides, equals, hint_of
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, broadcast, strides_of
 from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.copy import copy_call, dense_target
+from treadle.passes.lower.gemm_operands import batch_steps, step_along
 from treadle.plan.call import Call
 from treadle.plan.target import Target
 
@@ -47,7 +49,7 @@ class Products:
     @staticmethod
     def of(node: Node) -> Products:
         """Those of an `attention` node."""
-        (q, q_shape), (k, k_shape), (v, v_shape) = (_factor(node, number, name) for number, name in enumerate("qkv"))
+        batch, ((q, q_shape), (k, k_shape), (v, v_shape)) = _factors(node)
         bf16_dot = node.operand(0).dtype == bf16
         if bf16_dot:
             (q, q_shape), (k, k_shape) = (_in_pairs(*factor) for factor in ((q, q_shape), (k, k_shape)))
@@ -55,7 +57,7 @@ class Products:
             q,
             k,
             v,
-            batch=broadcast(broadcast(q_shape[:-2], k_shape[:-2]), v_shape[:-2]),
+            batch=batch,
             queries=q_shape[-2],
             keys=k_shape[-2],
             depth=q_shape[-1],
@@ -80,10 +82,10 @@ class Products:
 def can_bf16_dot(node: Node, target: Target) -> bool:
     """Whether q, k and v, stored as bf16, can be multiplied by bf16 dot products: pairs are contiguous, widths
     whole."""
-    (q, shape), (k, _), (v, values) = (_factor(node, number, name) for number, name in enumerate("qkv"))
+    _, ((q, shape), (k, _), (v, values)) = _factors(node)
     steps = (shape[-1], values[-2], *(step for each in (q, k) for step in (each.row, *each.batch)))
-    contiguous = q.column == k.column == v.column == 1 and values[-1] % target.lanes(f32) == 0
-    return contiguous and 0 not in shape and all(step % 2 == 0 for step in steps)
+    contiguous = all(equals(each.column, 1) for each in (q, k, v)) and divides(target.lanes(f32), values[-1])
+    return contiguous and 0 not in shape and all(divides(2, step) for step in steps)
 
 
 def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tuple[list[Operand], list[Call]]:
@@ -95,8 +97,8 @@ def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tup
         shape = (1,) * (len(scores) - len(value.static_shape)) + value.static_shape
         steps = strides_of(shape)
         *outer, queries, keys = shape
-        row, column = int(queries > 1), int(keys > 1)
-        if queries > 1 and keys > 1:
+        row, column = step_along(queries, scores[-2], 1), step_along(keys, scores[-1], 1)
+        if row and column:
             swapped = (*outer, keys, queries)
             if value.is_constant:
                 value = _turned_constant(value, shape, ctx)
@@ -106,7 +108,7 @@ def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tup
                 calls.append(copy_call(node, ctx, turned, value, axes))
                 value = turned
             row, column = 1, queries
-        operands.append(Operand(value, _outer_steps(shape, steps), row, column))
+        operands.append(Operand(value, batch_steps(outer, scores[:-2], steps), row, column))
     return operands, calls
 
 
@@ -118,17 +120,17 @@ def packed_rows(node: Node, ctx: LowerContext, products: Products, name: str) ->
     """
     operand, columns = (products.k, products.depth) if name == "k" else (products.v, products.width)
     dtype = operand.value.known_dtype
-    apart = operand.column == 1 and operand.row > columns
-    if products.bf16_dot or not apart or products.queries < _LEAST_QUERIES:
+    apart = equals(operand.column, 1) and hint_of(operand.row) > hint_of(columns)
+    if products.bf16_dot or not apart or hint_of(products.queries) < _LEAST_QUERIES:
         return operand, []
-    if products.keys * operand.row * dtype.size <= ctx.target.l2:
+    if hint_of(products.keys * operand.row) * dtype.size <= ctx.target.l2:
         return operand, []
     sizes = products.batch[len(products.batch) - len(operand.batch) :]
-    outer = tuple(size if step else 1 for size, step in zip(sizes, operand.batch, strict=True))
+    outer = tuple(1 if equals(step, 0) else size for size, step in zip(sizes, operand.batch, strict=True))
     shape = (*outer, products.keys, columns)
     rows = ctx.temporary(f"{node.output.name}.{name}.rows", dtype, shape)
     axes = dense_target(shape, (*operand.batch, operand.row, operand.column))
-    packed = Operand(rows, _outer_steps(shape, strides_of(shape)), columns, 1)
+    packed = Operand(rows, batch_steps(outer, outer, strides_of(shape)), columns, 1)
     return packed, [copy_call(node, ctx, rows, operand.value, axes)]
 
 
@@ -137,22 +139,26 @@ def _turned_constant(value: Value, shape: StaticShape, ctx: LowerContext) -> Val
     return ctx.packed(value, "transposed", "transposed", lambda data: data.reshape(shape).swapaxes(-1, -2))
 
 
-def _factor(node: Node, number: int, name: str) -> tuple[Operand, StaticShape]:
-    """Operand `number` and the shape in which it is multiplied."""
-    value = node.operand(number)
-    shape = value.static_shape
-    perm = node.attrs.get(f"{name}_perm") or tuple(range(len(shape)))
-    steps = strides_of(shape)
-    shape, strides = tuple(shape[axis] for axis in perm), tuple(steps[axis] for axis in perm)
-    return Operand(value, _outer_steps(shape, strides), strides[-2], strides[-1] if shape[-1] != 1 else 1), shape
+def _factors(node: Node) -> tuple[StaticShape, list[tuple[Operand, StaticShape]]]:
+    """The batch; then q, k and v and the shape in which each is multiplied."""
+    shapes, strides = [], []
+    for number, name in enumerate("qkv"):
+        shape = node.operand(number).static_shape
+        perm = node.attrs.get(f"{name}_perm") or tuple(range(len(shape)))
+        steps = strides_of(shape)
+        shapes.append(tuple(shape[axis] for axis in perm))
+        strides.append(tuple(steps[axis] for axis in perm))
+    q, k, v = (shape[:-2] for shape in shapes)
+    batch = broadcast(broadcast(q, k), v)
+    factors = []
+    for number, (shape, steps) in enumerate(zip(shapes, strides, strict=True)):
+        outer = batch_steps(shape[:-2], batch[len(batch) + 2 - len(shape) :], steps)
+        column = 1 if equals(shape[-1], 1) else steps[-1]
+        factors.append((Operand(node.operand(number), outer, steps[-2], column), shape))
+    return batch, factors
 
 
 def _in_pairs(operand: Operand, shape: StaticShape) -> tuple[Operand, StaticShape]:
     """The same, pairs along the depth taken for elements."""
     batch = tuple(step // 2 for step in operand.batch)
     return replace(operand, batch=batch, row=operand.row // 2), (*shape[:-1], shape[-1] // 2)
-
-
-def _outer_steps(shape: StaticShape, steps: StaticShape) -> tuple[int, ...]:
-    """All strides but the last two, 0 along axes of one element."""
-    return tuple(0 if size == 1 else step for size, step in zip(shape[:-2], steps[:-2], strict=True))

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from treadle.passes.lower.gemm_tiles import MAX_ROWS, Tile, cut_rows, panel_cost
+from treadle.graph.dim import ceil_div, hint_of, is_expression
+from treadle.passes.lower.gemm_tiles import (
+    MANY_ROWS,
+    MAX_OPEN_ROWS,
+    MAX_ROWS,
+    Tile,
+    cut_open_rows,
+    cut_rows,
+    panel_cost,
+)
 
 _MOST_VECTORS = 2
 """Measured: wider blocks are no faster, and narrow ones make more units for workers to share."""
@@ -20,20 +29,26 @@ class Tiles:
 
 
 def choose_tiles(queries: int, keys: int, depth: int, width: int, lanes: int, registers: int, cache: int) -> Tiles:
-    """The blocks that need the least time; one vector of queries where more would not fit half of `cache` elements."""
+    """The blocks that need the least time; one vector of queries where more would not fit half of `cache` elements.
+
+    The time of open sizes is that of many queries and many keys.
+    """
     best: tuple[float, Tiles] | None = None
-    total = -(-queries // lanes)
+    total = ceil_div(MANY_ROWS if is_expression(queries) else queries, lanes)
+    turns = MANY_ROWS if is_expression(keys) else keys
     for vectors in range(1, min(_MOST_VECTORS, total) + 1):
-        if vectors > 1 and (depth + keys + width) * vectors * lanes * 2 > cache:
+        if vectors > 1 and (depth + hint_of(keys) + width) * vectors * lanes * 2 > cache:
             break
         most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
         if most < 1:
             break
-        tiles = Tiles(vectors, cut_rows(keys, most, vectors), cut_rows(width, most, vectors))
+        height = min(most, MAX_OPEN_ROWS) if is_expression(keys) and vectors > 1 else most
+        tiles = Tiles(vectors, cut_rows(turns, height, vectors), cut_rows(width, most, vectors))
         full, rest = divmod(total, vectors)
-        cost = full * _block_cost(tiles, vectors, depth, keys) + (_block_cost(tiles, rest, depth, keys) if rest else 0)
+        cost = full * _block_cost(tiles, vectors, depth, turns)
+        cost += _block_cost(tiles, rest, depth, turns) if rest else 0
         if best is None or cost < best[0] * 0.995:
-            best = (cost, tiles)
+            best = (cost, replace(tiles, keys=cut_open_rows(keys, height, vectors)) if is_expression(keys) else tiles)
     assert best is not None, "one vector always fits"
     return best[1]
 

@@ -96,7 +96,7 @@ def operands_of(node: Node) -> Operands:
 
     def of_output(value: Value) -> Matrices:
         shape, strides = _padded(value.static_shape, strides_of(value.static_shape), len(out_shape))
-        steps = [_step(shape[axis], out_shape[axis], strides[axis]) for axis in positions]
+        steps = [step_along(shape[axis], out_shape[axis], strides[axis]) for axis in positions]
         row = steps[rank] if has_rows else 0
         column = steps[-1] if has_columns else 0
         return Matrices(value, tuple(steps[:rank]), row, column)
@@ -108,13 +108,13 @@ def operands_of(node: Node) -> Operands:
         depth=depth,
         a=Matrices(
             node.operand(0),
-            _batch_steps(a_batch, batch, a_steps),
+            batch_steps(a_batch, batch, a_steps),
             0 if equals(rows, 1) else a_strides[-2],
             1 if equals(depth, 1) else a_strides[-1],
         ),
         b=Matrices(
             node.operand(1),
-            _batch_steps(b_batch, batch, b_steps),
+            batch_steps(b_batch, batch, b_steps),
             columns if equals(depth, 1) else b_strides[-2] if has_columns else b_strides[-1],
             1 if equals(columns, 1) else b_strides[-1],
         ),
@@ -148,7 +148,7 @@ def _broadcast(left: int, right: int) -> int:
     return right if left == 1 else left
 
 
-def _step(size: int, broadcast: int, stride: int) -> int:
+def step_along(size: int, broadcast: int, stride: int) -> int:
     """The stride along a dimension of `size` that is `broadcast` to a size: 0 if its elements are repeated.
 
     Only a size that differs may be 1 and repeated; what is not proved is asked where sizes are expressions.
@@ -156,8 +156,10 @@ def _step(size: int, broadcast: int, stride: int) -> int:
     return 0 if equals(size, 1) or (not equals(size, broadcast) and size == 1) else stride
 
 
-def _batch_steps(shape: Sequence[int], batch: Sequence[int], strides: Strides) -> Strides:
-    return tuple(_step(*dimension) for dimension in zip(shape, batch, strides, strict=True))
+def batch_steps(shape: Sequence[int], batch: Sequence[int], strides: Strides) -> Strides:
+    """The strides along dimensions of the sizes `shape` that are broadcast to `batch`; behind them there may be more
+    strides."""
+    return tuple(step_along(*dimension) for dimension in zip(shape, batch, strides[: len(shape)], strict=True))
 
 
 def _pick(operands: Operands, keep: Sequence[int]) -> Operands:

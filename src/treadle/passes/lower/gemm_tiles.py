@@ -18,11 +18,11 @@ MAX_VECTORS = 4
 _BUSY = 12
 """Independent sums that hide the latency of a multiplication."""
 
-_MAX_OPEN_ROWS = 6
+MAX_OPEN_ROWS = 6
 """More rows save next to no time if a block has two vectors or more, and every height has code of its own where the
 number of rows is open."""
 
-_MANY_ROWS = 2520
+MANY_ROWS = 2520
 """Open numbers of rows are taken for this one, which all heights of blocks divide, where a tile is chosen."""
 
 _USUAL_COLUMNS = 128
@@ -112,10 +112,10 @@ def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers
     """The tile that needs the least time for many rows. Of equals the widest: its code is short."""
 
     def most_rows(vectors: int) -> int:
-        return min(_most_rows(vectors, registers), MAX_ROWS if vectors == 1 else _MAX_OPEN_ROWS)
+        return min(_most_rows(vectors, registers), MAX_ROWS if vectors == 1 else MAX_OPEN_ROWS)
 
     def cost(vectors: int) -> float:
-        tile = cut_rows(_MANY_ROWS, most_rows(vectors), vectors)
+        tile = cut_rows(MANY_ROWS, most_rows(vectors), vectors)
         width = vectors * lanes
         panels = _USUAL_COLUMNS / width + 0.5 if is_expression(columns) else ceil_div(columns, width)
         return panels * panel_cost(tile, vectors, depth)

@@ -109,8 +109,8 @@ LOWERINGS: dict[str, Lowering] = {
 _OPEN = {
     "reshape", "flatten", "squeeze", "unsqueeze", "identity", "expand", "tile", "transpose", "slice", "concat", "split",
     "elementwise", "cast", "gather", "gather_elements", "gather_nd", "softmax", "log_softmax", "layer_norm", "rms_norm",
-    "group_norm", "instance_norm", "sizes", "range", "matmul", "trilu", "reduce_sum", "reduce_mean", "reduce_max",
-    "reduce_min", "reduce_prod", *SCALAR_OPS,
+    "group_norm", "instance_norm", "sizes", "range", "matmul", "attention", "trilu", "reduce_sum", "reduce_mean",
+    "reduce_max", "reduce_min", "reduce_prod", *SCALAR_OPS,
 }  # fmt: skip
 """Ops whose lowering takes sizes that are expressions."""
 

@@ -24,11 +24,15 @@ class AttentionSpec(EpilogueSpec):
     """q, k and v are bf16; `dtype` is f32, the depth and strides of q and k count pairs of bf16, those of v
     elements."""
     edge: int
-    """Vectors of the last block of queries if it is not full, else 0."""
+    """Vectors of the last block of queries if it is not full, else 0. Where the number of queries is open, it may have
+    fewer."""
+    open_queries: bool
+    """The kernel serves any number of queries."""
     ragged: bool
     """The last vector of the last block of queries is not full."""
     key_rows: tuple[int, ...]
-    """The one or two heights of register blocks of scores."""
+    """The heights of register blocks of scores, the largest first: one, or two that differ by one; or more, down to 1,
+    where the number of keys is open and the argument `key_height` says which two there are."""
     width_rows: tuple[int, ...]
     """The one or two heights of register blocks of the result."""
     q_source: str
@@ -61,8 +65,10 @@ class AttentionArgs(KernelArgs[T]):
     """Elements of a row of v."""
     key_blocks: T
     """Register blocks that cover the keys."""
+    key_height: T
+    """Keys of a large block; the others have one less, if there are any."""
     large_key_blocks: T
-    """The first ones, which have key_rows[0] keys; the others have key_rows[-1]."""
+    """The first ones, which are large."""
     width_blocks: T
     """Register blocks that cover the width."""
     large_width_blocks: T
