@@ -307,8 +307,12 @@ class Facts:
         else:
             least = limit
         self._learned[base] = least, most
+        self._narrow(base, least, most)
+
+    def _narrow(self, base: Terms[Atom], least: float, most: float) -> None:
+        """Give these bounds to expressions that are made of `base` from now on."""
         atom = _single_atom(base)
-        if atom is not None:  # expressions that are made from now on have the bounds
+        if atom is not None:
             size = self._single(atom)
             atom.least, atom.most = size.least, size.most = least, most
 

@@ -1,7 +1,8 @@
 """Shapes: tuples of dimensions: numbers, expressions (`graph.dim`) or, before specialisation, names of symbols."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TypeGuard
 
 from treadle.errors import LimitError, ShapeError
@@ -76,13 +77,19 @@ def common_dim(left: int, right: int) -> int | None:
         return left
     if equals(left, 1):
         return right
-    # The answer that is true for the sample sizes is asked for alone, so that it becomes the only guard.
-    if hint_of(left) == hint_of(right):
-        simpler = min((left, right), key=lambda size: sum(1 for _ in atoms_of(size)))
-        return simpler if left == right else None
-    if hint_of(right) == 1:
-        return left if right == 1 else None
-    return right if hint_of(left) == 1 and left == 1 else None
+    simpler = min((left, right), key=_complexity)
+    choices: list[tuple[bool, Callable[[], bool], int]] = [
+        (hint_of(left) == hint_of(right), lambda: left == right, simpler),
+        (hint_of(right) == 1, lambda: right == 1, left),
+        (hint_of(left) == 1, lambda: left == 1, right),
+    ]
+    # What is true for the sample sizes is asked first, so that it becomes the only guard.
+    choices.sort(key=lambda choice: not choice[0])
+    return next((common for _, holds, common in choices if holds()), None)
+
+
+def _complexity(size: int) -> int:
+    return sum(1 for _ in islice(atoms_of(size), 64))
 
 
 def certain_broadcast(*shapes: StaticShape) -> StaticShape | None:

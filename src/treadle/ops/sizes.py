@@ -150,7 +150,7 @@ def _divide(dtype: DType, left: Any, right: Any) -> Any:
         if not is_expression(left) and not is_expression(right):
             quotient = abs(left) // abs(right)
             return quotient if (left < 0) == (right < 0) else -quotient
-        if not at_least(left, 0) or not at_least(right, 1):
+        if not at_least(left, 0) or not at_least(right, 0):
             raise _UnknownError
         return left // right
     _whole(dtype, left, right)

@@ -29,8 +29,8 @@ MODES = ("shared", "distinct", "values")
 """How sizes become symbols: one for each size; one for each axis; as "shared", in the elements of operands, too."""
 
 
-def opened(case: Case, facts: Facts, mode: str) -> list[Info | None]:
-    """The operands of `case`, sizes being symbols whose samples are the sizes of the case."""
+def opened(case: Case, facts: Facts, mode: str, least: int = 1) -> list[Info | None]:
+    """The operands of `case`, sizes being symbols from `least`, or 0, whose samples are the sizes of the case."""
     infos: list[Info | None] = []
     for index, array in enumerate(case.inputs):
         if array is None:
@@ -41,8 +41,8 @@ def opened(case: Case, facts: Facts, mode: str) -> list[Info | None]:
             infos.append(Info(dtype, array.shape, array))
             continue
         names = [f"x{index}_{axis}" if mode == "distinct" else f"n{size}" for axis, size in enumerate(array.shape)]
-        sizes = (facts.symbol(name, size, least=min(size, 1)) for name, size in zip(names, array.shape, strict=True))
-        infos.append(Info(dtype, tuple(sizes)))
+        named = zip(names, array.shape, strict=True)
+        infos.append(Info(dtype, tuple(facts.symbol(name, size, least=min(size, least)) for name, size in named)))
     return [with_symbols(info, facts) for info in infos] if mode == "values" else infos
 
 

@@ -7,10 +7,12 @@ import pytest
 from onnx import parser
 
 import treadle
+from treadle.errors import ModelError
 from treadle.frontends.onnx.importer import import_model
 from treadle.frontends.onnx.reader import read
+from treadle.graph.graph import Graph
 
-ROWS = (1, 2, 5, 8, 99, 100, 101, 480, 700, 2000)
+ROWS = (0, 1, 2, 5, 8, 99, 100, 101, 480, 700, 2000)
 
 CONDITIONS = {
     "two": ("two = Constant <value_int = 2> () c = Equal (n, two)", lambda n: n == 2),
@@ -54,6 +56,35 @@ def test_a_condition_on_an_open_size_is_decided_by_each_run(name: str) -> None:
     for rows in ROWS:
         x = np.ones((rows, 3), np.float32)
         assert session.run({"x": x})["y"].tolist() == (2 * x if truth(rows) else -x).tolist(), rows
+
+
+def test_ranks_and_numbers_are_known_behind_questions_that_only_a_run_answers() -> None:
+    """
+    Whether sizes are equal or 1 decides about sizes, not about the rank; a number that fits all cases is known.
+    """
+    body = """shape = Constant <value_ints = [-1, 5]> () r = Reshape (x, shape) s = Add (r, b) t = Add (s, a)
+              y = Softmax <axis = -1> (t)"""
+    start = '<ir_version: 8, opset_import: ["": 18]> g (float[rows, 3] x, float[5] b, float[p, q, m] a) => (float[] y)'
+    graph = import_model(read(bytes(parser.parse_model(f"{start} {{ {body} }}").SerializeToString())))
+
+    assert [node.attrs["axis"] for node in graph.nodes if node.op == "softmax"] == [2]
+    assert all(value.shape is None for node in graph.nodes[:-1] for value in node.outputs)
+
+
+def test_what_fits_no_size_is_a_fault_of_the_model() -> None:
+    """
+    The inner sizes of a product that are numbers; others may fit in a run.
+    """
+    body = "k = Constant <value_ints = [3, 7]> () w = Expand (one, k) one = CastLike (o, x) y = MatMul (h, w)"
+    start = '<ir_version: 8, opset_import: ["": 18]> g (float[rows] x, float[cols] o, float[rows, {}] h) => (float[] y)'
+
+    def imported(width: str) -> Graph:
+        content = parser.parse_model(f"{start.format(width)} {{ {body} }}").SerializeToString()
+        return import_model(read(bytes(content)))
+
+    assert [node.op for node in imported("width").nodes][-1] == "matmul"
+    with pytest.raises(ModelError, match=r"MatMul.*inner sizes differ: a is \[rows, 4\], b is \[3, 7\]"):
+        imported("4")
 
 
 def test_axes_that_hang_on_an_open_size_are_those_of_each_run() -> None:

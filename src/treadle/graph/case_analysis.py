@@ -1,0 +1,114 @@
+"""Facts that assume nothing: a question about sizes that no proof settles is answered both ways, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from treadle.errors import KernelError, LimitError, ShapeError
+from treadle.graph.dim import Atom, DimExpr
+from treadle.graph.facts import Facts
+from treadle.graph.terms import Terms
+
+MOST_CASES = 64
+"""The most combinations of answers that are tried."""
+
+T = TypeVar("T")
+
+
+class UndecidedError(Exception):
+    """A computation needs the number that an expression is, or has too many cases. It never reaches the user."""
+
+
+class _ImpossibleError(Exception):
+    """No run gets here with these answers."""
+
+
+class CaseAnalysis(Facts):
+    """The expressions of a model whose sizes are not known and of which nothing is assumed. It records no guards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._script: list[bool] = []
+        self._given: list[bool] | None = None
+        self._unnamed = 0
+
+    def unknown(self) -> DimExpr:
+        """Returns a new symbol for a size of which nothing is known."""
+        while (name := f"unknown{self._unnamed}") in self.symbols:
+            self._unnamed += 1
+        return self.symbol(name, self._unnamed + 2, least=0)
+
+    def results(self, compute: Callable[[], T]) -> list[T]:
+        """Returns the results of `compute` for all combinations of answers to its open questions that fit together.
+
+        Args:
+            compute: Computes with expressions of these facts. It is called once for each combination.
+
+        Raises:
+            ShapeError, LimitError, KernelError: `compute` raises it for every combination.
+            UndecidedError: `compute` needs a number, or there are more than `MOST_CASES` combinations.
+        """
+        found: list[T] = []
+        errors: list[Exception] = []
+        self._script = []
+        for _ in range(MOST_CASES):
+            self._given = []
+            try:
+                found.append(compute())
+            except (ShapeError, LimitError, KernelError) as error:
+                errors.append(error)
+            except _ImpossibleError:
+                pass
+            finally:
+                self._script, self._given = self._given, None
+                self._assumed.clear()
+                self._learned.clear()
+            while self._script and not self._script[-1]:
+                self._script.pop()
+            if not self._script:
+                if errors and not found:
+                    raise errors[0]
+                return found
+            self._script[-1] = False
+        raise UndecidedError
+
+    def divide(self, left: int, right: int) -> int:
+        """Returns left // right. No run computes what a division by 0 would give."""
+        if isinstance(right, DimExpr) and right == 0:
+            raise _ImpossibleError
+        return super().divide(left, right)
+
+    def is_less(self, left: float, right: float, *, or_equal: bool) -> bool:
+        """Whether one real expression is less than another, in this case."""
+        key = ("less_equal" if or_equal else "less", left, right)
+        if key not in self._assumed:
+            self._assumed[key] = self._answer()
+        return self._assumed[key]
+
+    def pin(self, value: int) -> int:  # noqa: ARG002 - as in Facts
+        """Raises UndecidedError."""
+        raise UndecidedError
+
+    def _assume(self, key: tuple[Any, ...], op: str, value: int) -> bool:  # noqa: ARG002 - as in Facts
+        if key not in self._assumed:
+            self._assumed[key] = holds = self._answer()
+            kind, base, limit = key
+            self._learn(kind, base, limit, holds=holds)
+        return self._assumed[key]
+
+    def _answer(self) -> bool:
+        if self._given is None:
+            raise UndecidedError
+        place = len(self._given)
+        self._given.append(self._script[place] if place < len(self._script) else True)
+        return self._given[-1]
+
+    def _narrow(self, base: Terms[Atom], least: float, most: float) -> None:
+        """Keep the bounds of expressions, which outlive the case."""
+
+    def _size(self, terms: Terms[Atom]) -> int:
+        try:
+            return super()._size(terms)
+        except LimitError:
+            raise UndecidedError from None

@@ -1,0 +1,121 @@
+"""What is certain of a node's results while sizes are open: the same for all sizes, without an assumption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.errors import TreadleError
+from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
+from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
+from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape, elements, is_open
+from treadle.ops.op import Array, Info
+from treadle.ops.sizes import evaluate_on_sizes
+from treadle.ops.table import OPS
+
+MOST_ELEMENTS = 64
+"""Values of shape arithmetic are followed up to this size."""
+
+_MOST_ATOMS = 64
+"""An expression of more atoms counts as unknown."""
+
+
+def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis) -> list[Info]:
+    """Infer `node` once, or once for each case where its shape rule asks what is not certain.
+
+    Args:
+        node: The node. A result without a dtype gets it.
+        infos: What is known of its operands: shapes and small values, with expressions of `facts`.
+        facts: Whose symbols stand for what is not known.
+
+    Returns:
+        What is known of its results; an empty list if nothing is. Dimensions that are not the same in all cases are
+        new symbols.
+
+    Raises:
+        ShapeError, LimitError, KernelError: The operands do not fit, whatever the sizes are.
+    """
+    if any(info is not None and info.shape is None for info in infos):
+        return []
+    try:
+        cases = facts.results(lambda: _inferred(node, infos))
+    except UndecidedError:
+        return []
+    if not cases or any(len(case) != len(cases[0]) for case in cases):
+        return []
+    return [_common(facts, results) for results in zip(*cases, strict=True)]
+
+
+def _inferred(node: Node, infos: Sequence[Info | None]) -> list[Info]:
+    infer = node.attrs["infer"] if node.op == "call" else None
+    if node.op == "call":
+        return [] if infer is None else list(infer(infos))
+    found = OPS[node.op].infer(node.attrs, infos, len(node.outputs))
+    for value, info in zip(node.outputs, found, strict=True):
+        if value.dtype is None:
+            value.dtype = info.dtype
+    return [_with_value(node, infos, found[0])] if len(found) == 1 else found
+
+
+def _with_value(node: Node, inputs: Sequence[Info | None], output: Info) -> Info:
+    """`output` with its value, where it is small and follows from known operands."""
+    evaluate = OPS[node.op].evaluate
+    if evaluate is None or output.value is not None or output.shape is None or is_open(output.shape):
+        return output
+    if elements(output.shape) > MOST_ELEMENTS or output.dtype == dtypes.string:
+        return output
+    values = [None if info is None else info.value for info in inputs]
+    known = all(info is None or info.value is not None for info in inputs)
+    if not known or any(value is not None and value.size > MOST_ELEMENTS for value in values):
+        return output
+    if any(info is not None and _has_expressions(info) for info in inputs):
+        results = evaluate_on_sizes(node, values, evaluate)
+        return output if results is None else Info(output.dtype, output.shape, results[0])
+    try:
+        return Info(output.dtype, output.shape, evaluate(node.attrs, values)[0])
+    except (TreadleError, ArithmeticError, ValueError, IndexError):  # the run will tell, if it gets there
+        return output
+
+
+def _has_expressions(info: Info) -> bool:
+    value = info.value
+    return value is not None and value.dtype == object and info.dtype != dtypes.string
+
+
+def _common(facts: CaseAnalysis, cases: Sequence[Info]) -> Info:
+    """What is the same in all `cases`."""
+    first, *others = cases
+    if first.shape is None or any(info.shape is None or len(info.shape) != len(first.shape) for info in others):
+        return Info(first.dtype, None)
+    shapes = [info.shape for info in cases if info.shape is not None]
+    shape = tuple(dims[0] if _is_same(dims) else facts.unknown() for dims in zip(*shapes, strict=True))
+    return Info(first.dtype, shape, _common_value(cases, shape))
+
+
+def _common_value(cases: Sequence[Info], shape: StaticShape) -> Array | None:
+    first = cases[0]
+    if len(cases) == 1 and not _has_expressions(first):
+        return first.value
+    arrays = [info.value for info in cases if info.value is not None]
+    if len(arrays) < len(cases) or is_open(shape) or first.dtype == dtypes.string:
+        return None
+    rows = [array.reshape(-1).tolist() for array in arrays]
+    if any(len(row) != len(rows[0]) for row in rows) or not all(map(_is_same, zip(*rows, strict=True))):
+        return None
+    dtype = object if any(map(is_expression, rows[0])) else first.dtype.numpy
+    value = np.empty(len(rows[0]), dtype)
+    value[:] = rows[0]
+    return value.reshape(shape)
+
+
+def _is_same(sizes: Sequence[Any]) -> bool:
+    """Whether it is one size, and simple."""
+    first, *others = sizes
+    if sum(1 for _ in islice(atoms_of(first), _MOST_ATOMS + 1)) > _MOST_ATOMS:
+        return False
+    return all(first is other or (not isinstance(other, RealExpr) and equals(first, other)) for other in others)
