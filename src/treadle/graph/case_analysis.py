@@ -13,6 +13,9 @@ from treadle.graph.terms import Terms
 MOST_CASES = 64
 """The most combinations of answers that are tried."""
 
+MOST_ANSWERS = 1024
+"""The most answers that are given in all these cases together."""
+
 T = TypeVar("T")
 
 
@@ -31,6 +34,7 @@ class CaseAnalysis(Facts):
         super().__init__()
         self._script: list[bool] = []
         self._given: list[bool] | None = None
+        self._answers = 0
         self._unnamed = 0
 
     def unknown(self) -> DimExpr:
@@ -47,11 +51,13 @@ class CaseAnalysis(Facts):
 
         Raises:
             ShapeError, LimitError, KernelError: `compute` raises it for every combination.
-            UndecidedError: `compute` needs a number, or there are more than `MOST_CASES` combinations.
+            UndecidedError: `compute` needs a number, or there are more than `MOST_CASES` combinations or
+                `MOST_ANSWERS` answers.
         """
         found: list[T] = []
         errors: list[Exception] = []
         self._script = []
+        self._answers = 0
         for _ in range(MOST_CASES):
             self._given = []
             try:
@@ -98,7 +104,8 @@ class CaseAnalysis(Facts):
         return self._assumed[key]
 
     def _answer(self) -> bool:
-        if self._given is None:
+        self._answers += 1
+        if self._given is None or self._answers > MOST_ANSWERS:
             raise UndecidedError
         place = len(self._given)
         self._given.append(self._script[place] if place < len(self._script) else True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from treadle.errors import ShapeError
-from treadle.graph.case_analysis import MOST_CASES, CaseAnalysis, UndecidedError
+from treadle.graph.case_analysis import MOST_ANSWERS, MOST_CASES, CaseAnalysis, UndecidedError
 from treadle.graph.dim import DimExpr
 from treadle.graph.shape import StaticShape, broadcast
 
@@ -82,6 +82,11 @@ def test_cases_are_limited() -> None:
         asked.append(1)
         assert all(symbol == 7 or True for symbol in symbols)
 
+    with pytest.raises(UndecidedError):
+        facts.results(ask)
+    assert len(asked) == MOST_ANSWERS // len(symbols) + 1
+    asked.clear()
+    symbols = symbols[:10]
     with pytest.raises(UndecidedError):
         facts.results(ask)
     assert len(asked) == MOST_CASES
