@@ -13,7 +13,14 @@ from treadle.codegen.target import detect
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource
 from treadle.graph.graph import Graph
-from treadle.model_compiler import AT_CONSTRUCTION, CompileSettings, ModelCompiler, Progress, tuned_limits
+from treadle.model_compiler import (
+    AT_CONSTRUCTION,
+    CompileCounter,
+    CompileSettings,
+    ModelCompiler,
+    Progress,
+    tuned_limits,
+)
 from treadle.runtime.caps import NodeCaps, checked_caps
 from treadle.runtime.pool import Pool, threads_of
 from treadle.runtime.providers import TREADLE, provider_for
@@ -24,6 +31,7 @@ from treadle.runtime.signature import Tensor
 from treadle.runtime.threads import ThreadSettings
 
 if TYPE_CHECKING:
+    from treadle.driver import Open, PerSize
     from treadle.passes.base import Math, Precision
     from treadle.plan.plan import Plan
     from treadle.runtime.futures import RunFuture
@@ -34,8 +42,8 @@ Array = np.ndarray[Any, Any]
 class Session:
     """A model that is ready to run. Threads may share it.
 
-    A model whose inputs have no open dimension is compiled when the session is made, others when a combination of
-    shapes is first used.
+    The model is compiled when the session is made; with open dimensions once for all their sizes, if that is possible,
+    else (`why_per_size`) when a combination of sizes is first used.
 
     Args:
         model: A path, the bytes of a model, an onnx.ModelProto, a TensorFlow GraphDef, a torch.nn.Module, a
@@ -109,8 +117,9 @@ class Session:
             outputs=outputs,
         )
         target, provider = detect(), provider_for(matmul_provider)
-        nested = _nested(pool, math, precision, TREADLE if provider is None else provider.name)
-        compile_settings = CompileSettings(target, math, precision, provider, progress, nested)
+        counter = CompileCounter()
+        nested = _nested(pool, math, precision, TREADLE if provider is None else provider.name, counter)
+        compile_settings = CompileSettings(target, math, precision, provider, progress, nested, counter)
         tuned = {}
         if settings is not None:
             topology = threads_of(pool, "Session(pool=)").topology()
@@ -147,14 +156,19 @@ class Session:
         """The caps that this session sets on single nodes, by name."""
         return self._caps.get()
 
+    @property
+    def compiles(self) -> int:
+        """How many plans this session has compiled in this process: a run that leaves it as it was compiled nothing."""
+        return self._compiler.compiles
+
     def run(
         self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None, **options: Unpack[RunOptions]
     ) -> dict[str, Array]:
         """Compute outputs from inputs, on this thread and those of the team.
 
-        The first run with a signature compiles the model for it. Ctrl-C, `timeout` and `cancel` end a run at the
-        next chunk. They do not wait for Python functions in other threads, whose results are dropped. The session stays
-        usable after every error.
+        A run compiles nothing if a plan held is valid for the shapes of its inputs. Ctrl-C, `timeout` and `cancel` end
+        a run at the next chunk. They do not wait for Python functions in other threads, whose results are dropped. The
+        session stays usable after every error.
 
         Args:
             inputs: An array for each input, by name: of the declared dtype exactly, and of a shape that fits the
@@ -268,6 +282,21 @@ class Session:
         self.run(inputs)
         return self._compiler.plans_of([self._runner.plan_for(inputs)])
 
+    def open_plans(self) -> list[Open]:
+        """Return the plans for all sizes of open dimensions, the first compiled first; empty if there are none.
+
+        The `guards` of a plan are the conditions under which it is valid, such as "length <= 512", `samples` the sizes
+        by which decisions were taken that no proof settled, `plan` is the plan with expressions for sizes.
+        """
+        return self._compiler.open_plans()
+
+    def why_per_size(self) -> PerSize | None:
+        """Return why sizes that no open plan serves are compiled each for itself; None if a further plan is compiled.
+
+        The `reason` is a text, `nodes` are the nodes of which it is true.
+        """
+        return self._compiler.why_per_size()
+
     def trim(self) -> None:
         """Free the memory that no run uses at the moment; the next run takes it again."""
         self._runner.trim()
@@ -288,9 +317,17 @@ def runner_of(session: Session) -> Runner:
     return session._runner  # noqa: SLF001 - this module's own class
 
 
-def _nested(pool: Pool | None, math: Math, precision: Precision, provider: str) -> Callable[[Any], Runner]:
+def _nested(
+    pool: Pool | None, math: Math, precision: Precision, provider: str, counter: CompileCounter
+) -> Callable[[Any], Runner]:
     """Return a function from the body of a branch or loop to its runner, which has the session's settings."""
-    return lambda body: runner_of(Session(body, pool=pool, math=math, precision=precision, matmul_provider=provider))
+
+    def runner(body: Any) -> Runner:
+        session = Session(body, pool=pool, math=math, precision=precision, matmul_provider=provider)
+        session._compiler.count_in(counter)  # noqa: SLF001 - this module's own class
+        return runner_of(session)
+
+    return runner
 
 
 def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:

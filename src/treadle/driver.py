@@ -17,6 +17,7 @@ from treadle.codegen.build import Progress
 from treadle.errors import RunError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
+from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
 from treadle.lru import LRU
@@ -64,6 +65,8 @@ class Options:
     """The caps on single nodes, which the session may change later."""
     artifact_writer: ArtifactWriter | None = None
     """Writes the artifact of the compiled model, if one is wanted."""
+    on_compiled: Callable[[], None] | None = None
+    """Called after each plan that is compiled."""
     streamed_weights: bool | None = None
     """Whether no cache holds the model's weights between runs; None: the compiled graph's constants decide."""
 
@@ -83,7 +86,7 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 
 def compile_open(
     graph: Graph, options: Options, outputs: Sequence[str], hints: Mapping[str, int] | None = None
-) -> Open | None:
+) -> Open | PerSize:
     """Compile `graph` once for all sizes of its open dimensions.
 
     Args:
@@ -93,15 +96,15 @@ def compile_open(
         hints: Sizes of symbols by which decisions are taken that no proof settles; None: sample sizes.
 
     Returns:
-        A plan that is bound to sizes by `Open.bind`; None if a part of the graph needs Python, its sizes depend on
-        data, or the plan would serve one size only.
+        A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
 
     Raises:
         ShapeError: The graph does not fit together for the sample sizes.
     """
     options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
-    if options.provider is not None or any(isinstance(node.attrs.get("function"), Nested) for node in graph.nodes):
-        return None
+    why = _why_untraced(graph, options)
+    if why is not None:
+        return why
     facts = Facts()
     opened = specialize_open(graph, facts, hints or {})
     by_name = dict(zip((value.name for value in graph.outputs), opened.outputs, strict=True))
@@ -110,18 +113,67 @@ def compile_open(
         options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
     )
     infer(opened, context)
-    if first_region(opened).graph is not opened:
-        return None
+    region = first_region(opened)
+    if region.graph is not opened:
+        calls = [node for node in region.dynamic if node.op == "call"]
+        if calls:
+            return PerSize(_PYTHON, labels_of(calls))
+        return PerSize("sizes depend on data, or elements are strings", labels_of(region.dynamic))
     optimize(opened, context)
-    if not all(map(takes_open_sizes, opened.nodes)):
-        return None
+    fixed = [node for node in opened.nodes if not takes_open_sizes(node)]
+    if fixed:
+        return PerSize("there is no lowering for open sizes", labels_of(fixed))
     plan = make_plan(opened, options.target, options.math, streamed_weights=options.streamed_weights)
-    if any(call.spec is None for call in plan.calls) or any(guard.pins for guard in facts.guards):
-        return None
+    why = _why_unshared(plan, facts)
+    if why is not None:
+        return why
     template = assemble_open(plan, facts, options.progress)
     if options.caps is not None:
         options.caps.apply_to(template)
+    if options.on_compiled is not None:
+        options.on_compiled()
     return Open(plan, facts, template)
+
+
+@dataclass(frozen=True, slots=True)
+class PerSize:
+    """Why a model with open dimensions is compiled for each combination of sizes."""
+
+    reason: str
+    nodes: tuple[StepLabel, ...] = ()
+    """The nodes of which `reason` is true."""
+
+    def __str__(self) -> str:
+        if not self.nodes:
+            return self.reason
+        first, more = self.nodes[0], len(self.nodes) - 1
+        others = f" and {more} other node{'s' if more > 1 else ''}" if more else ""
+        return f"{self.reason}: {first.node} ({first.op}){others}"
+
+
+_PYTHON = "Python runs a step, which takes known sizes"
+
+
+def _why_untraced(graph: Graph, options: Options) -> PerSize | None:
+    """Return why `graph` cannot be compiled with expressions for its sizes; None if that is not known before."""
+    if options.provider is not None:
+        return PerSize(f"{options.provider.name} multiplies matrices, of known sizes only")
+    nested = [node for node in graph.nodes if isinstance(node.attrs.get("function"), Nested)]
+    return PerSize("branches and loops are compiled for known sizes", labels_of(nested)) if nested else None
+
+
+def _why_unshared(plan: Plan, facts: Facts) -> PerSize | None:
+    """Return why `plan` cannot serve several sizes; None if it can."""
+    python = tuple(StepLabel(call.node, call.op) for call in plan.calls if call.spec is None)
+    if python:
+        return PerSize(_PYTHON, python)
+    pins = [str(guard) for guard in facts.guards if guard.pins]
+    return PerSize(f"a plan would be valid only for {' and '.join(pins)}") if pins else None
+
+
+def labels_of(nodes: Sequence[Node]) -> tuple[StepLabel, ...]:
+    """Return the names of `nodes` with their ops."""
+    return tuple(StepLabel(node.name, str(node.attrs.get("label", node.op))) for node in nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +183,23 @@ class Open:
     plan: Plan
     facts: Facts
     template: ProgramTemplate
+
+    @property
+    def samples(self) -> dict[str, int]:
+        """The sizes by which decisions were taken that no proof settled, by the names of the open dimensions."""
+        return {name: symbol.hint for name, symbol in self.facts.symbols.items()}
+
+    @property
+    def guards(self) -> list[str]:
+        """The conditions under which the plan is valid, such as "length <= 512"."""
+        least = [f"{name} >= {symbol.least}" for name, symbol in self.facts.symbols.items()]
+        return list(dict.fromkeys((*least, *map(str, self.facts.guards))))
+
+    def serves(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the plan is valid for these sizes of the open dimensions, by name."""
+        return all(sizes[name] >= symbol.least for name, symbol in self.facts.symbols.items()) and all(
+            is_assumed(guard, sizes, FUNCTIONS) for guard in self.facts.guards
+        )
 
     def bind(self, sizes: Mapping[str, int]) -> Bound | None:
         """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""
@@ -178,6 +247,8 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     if options.artifact_writer is not None and region.graph is graph:
         options.artifact_writer.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))
+    if options.on_compiled is not None:
+        options.on_compiled()
     if options.caps is not None:
         options.caps.apply_to(compiled.executable)
     if region.graph is graph:

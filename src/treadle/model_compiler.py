@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle import _native, knobs
+from treadle import _native, forking, knobs
 from treadle.codegen.artifact import Artifact, artifact_key
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
@@ -34,7 +34,7 @@ from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
     from treadle.codegen.artifact_writer import ArtifactWriter
-    from treadle.driver import Options
+    from treadle.driver import Open, Options, PerSize
     from treadle.passes.base import Math, Precision
     from treadle.plan.plan import Plan
     from treadle.plan.target import Target
@@ -48,11 +48,38 @@ AT_CONSTRUCTION = "Session(node_intra_op=)"
 """The source of caps that a session is made with, for messages."""
 
 
+class CompileCounter:
+    """Counts the plans that a session compiles, those of the bodies of branches and loops included.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._outer: CompileCounter | None = None
+        self._lock = forking.lock()
+
+    def add(self, plans: int = 1) -> None:
+        """Count `plans` more."""
+        with self._lock:
+            self.count += plans
+            outer = self._outer
+        if outer is not None:
+            outer.add(plans)
+
+    def report_to(self, outer: CompileCounter) -> None:
+        """Let `outer` count all plans counted so far and from now on too."""
+        with self._lock:
+            self._outer = outer
+            counted = self.count
+        outer.add(counted)
+
+
 @dataclass(frozen=True, slots=True)
 class CompileSettings:
     """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
 
-    `nested` returns the runner of a branch's or loop's body.
+    `nested` returns the runner of a branch's or loop's body. `counter` counts the plans.
     """
 
     target: Target
@@ -61,6 +88,7 @@ class CompileSettings:
     provider: Provider | None
     progress: Progress | None
     nested: Callable[[Any], Runner]
+    counter: CompileCounter
 
     def artifact_key(self, source: ModelSource) -> str | None:
         """Return the artifact's name in the cache folder; None if such a model has no artifact."""
@@ -82,6 +110,7 @@ class CompileSettings:
             math=self.math,
             progress=self.progress,
             nested=self.nested,
+            on_compiled=self.counter.add,
             precision=self.precision,
             provider=self.provider,
             caps=caps,
@@ -212,6 +241,27 @@ class ModelCompiler:
         self.nodes = names_of(graph)
         checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
         return compile_for(graph, self._settings.options(self._caps), [shape for _, shape in inputs], outputs)
+
+    @property
+    def compiles(self) -> int:
+        """The number of plans compiled so far."""
+        return self._settings.counter.count
+
+    def count_in(self, counter: CompileCounter) -> None:
+        """Let `counter` count the plans of this model too."""
+        self._settings.counter.report_to(counter)
+
+    def open_plans(self) -> list[Open]:
+        """Return the plans for all sizes that compute all outputs, the first compiled first."""
+        return self._open.held(self.interface.select(None))
+
+    def why_per_size(self) -> PerSize | None:
+        """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
+        if self._is_template:
+            from treadle.driver import PerSize
+
+            return PerSize("the graph is made for the dtypes and shapes of a run")
+        return self._open.why_per_size(self.interface.select(None))
 
     def plans_of(self, runnables: Sequence[Runnable]) -> list[Plan]:
         """Return the plans of `runnables`, first stage first, with the caps in force."""

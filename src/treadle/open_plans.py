@@ -12,7 +12,7 @@ from treadle.graph.shape import StaticShape
 from treadle.knobs import is_enabled
 
 if TYPE_CHECKING:
-    from treadle.driver import Bound, Open, Options
+    from treadle.driver import Bound, Open, Options, PerSize
 
 MOST_PLANS = 4
 """Plans that are compiled for one model and choice of outputs. Sizes that none of them serves are compiled each for
@@ -28,6 +28,7 @@ class OpenPlans:
     def __init__(self) -> None:
         self._plans: dict[tuple[str, ...], list[Open]] = {}
         self._closed: set[tuple[str, ...]] = set()
+        self._reasons: dict[tuple[str, ...], PerSize] = {}
         self._lock = forking.lock()
 
     def compile(
@@ -41,19 +42,40 @@ class OpenPlans:
             outputs: The names of the outputs to compute.
             hints: The sizes to compile for where a decision depends on them; None: sample sizes.
         """
-        from treadle.driver import compile_open
+        from treadle.driver import PerSize, compile_open
 
-        if not is_enabled("open_sizes") or outputs in self._closed or len(self._plans.get(outputs, ())) >= MOST_PLANS:
+        if outputs in self._closed:
+            return None
+        if len(self._plans.get(outputs, ())) >= MOST_PLANS:
+            self._close(outputs, PerSize(f"{MOST_PLANS} plans are held, the most for one model"))
+            return None
+        if not is_enabled("open_sizes"):
+            self._reasons[outputs] = PerSize("TREADLE_DISABLE names open_sizes")
             return None
         try:
             plan = compile_open(graph, options(), outputs, hints)
-        except TreadleError:  # the compile for the sizes alone tells what is wrong, and where
+        except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
+            if hints is None:
+                self._reasons[outputs] = PerSize(f"the sample sizes do not fit: {error}")
             return None
-        if plan is None:
-            self._closed.add(outputs)
+        if isinstance(plan, PerSize):
+            self._close(outputs, plan)
             return None
+        self._reasons.pop(outputs, None)
         self._plans.setdefault(outputs, []).append(plan)
         return plan
+
+    def held(self, outputs: tuple[str, ...]) -> list[Open]:
+        """Return the plans held for `outputs`, the first compiled first."""
+        return list(self._plans.get(outputs, ()))
+
+    def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
+        """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
+        return self._reasons.get(outputs)
+
+    def _close(self, outputs: tuple[str, ...], reason: PerSize) -> None:
+        self._closed.add(outputs)
+        self._reasons[outputs] = reason
 
     def bind(
         self, graph: Graph, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]

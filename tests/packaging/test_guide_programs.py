@@ -47,9 +47,26 @@ x, array = torch.ones(2, 4), np.ones((2, 4), np.float32)
 torch.jit.trace(module, x).save("model.pt")
 """
 
+WORDS = """
+import onnx
+from onnx import TensorProto, helper
+form = ["batch", "length", 64]
+nodes = [helper.make_node("Softmax", ["x"], ["p"], axis=-1), helper.make_node("Add", ["p", "x"], ["y"])]
+ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, form)] for name in "xy"]
+graph, opsets = helper.make_graph(nodes, "words", *ports), [helper.make_opsetid("", 17)]
+onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "words.onnx")
+"""
+LOADED_WORDS = f"""{WORDS}
+import numpy as np
+import treadle
+session, sizes = treadle.Session("words.onnx"), {{"batch": 8, "length": 0}}
+"""
+
 PROGRAMS: dict[str, tuple[str, str, str]] = {
     "threads.md: treadle.threads.set(": (PLAIN, "", ""),
     "threads.md: session.run(": (PLAIN, "token.cancel()\nfuture.cancel()", ""),
+    "shapes.md: import numpy": (WORDS, "", ""),
+    "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before == 1 and not plan.serves(sizes)", ""),
     "tensorflow.md: import treadle.compat": ("", "", ""),
     "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
     "tensorflow.md: session = treadle.Session": (GRAPH, "", ""),

@@ -230,15 +230,7 @@ class DimExpr(Integer):
         return float(self.rules.pin(self))
 
     def __str__(self) -> str:
-        parts = []
-        for product, number in self.terms:
-            factors = [str(atom) for atom in product]
-            if len(factors) > 1 or number != 1:
-                factors = [f"({text})" if "//" in text else text for text in factors]
-            size = [str(abs(number))] if abs(number) != 1 or not factors else []
-            parts.append(("-" if number < 0 else "+", "*".join(size + factors)))
-        text = " ".join(f"{sign} {part}" for sign, part in parts)
-        return text.removeprefix("+ ") if text.startswith("+ ") else "-" + text.removeprefix("- ")
+        return text_of(self.terms)
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
@@ -330,9 +322,15 @@ class RealExpr(Real):
         return self != 0.0
 
     def __str__(self) -> str:
-        return f"{self.op}({', '.join(map(str, self.args))})"
+        sign = _SIGNS.get(self.op)
+        if sign is None:
+            return f"{self.op}({', '.join(map(str, self.args))})"
+        return f" {sign} ".join(map(_operand, self.args))
 
     __repr__ = __str__
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def is_expression(size: float) -> bool:
@@ -442,6 +440,19 @@ def split_constant(size: int) -> tuple[Terms[Atom], int]:
     return (), size
 
 
+def text_of(terms: Terms[Atom]) -> str:
+    """Returns the text of a sum; "0" if it has no terms."""
+    parts = []
+    for product, number in terms:
+        factors = [str(atom) for atom in product]
+        if len(factors) > 1 or number != 1:
+            factors = [f"({text})" if "//" in text else text for text in factors]
+        size = [str(abs(number))] if abs(number) != 1 or not factors else []
+        parts.append(("-" if number < 0 else "+", "*".join(size + factors)))
+    text = " ".join(f"{sign} {part}" for sign, part in parts) or "0"
+    return "-" + text.removeprefix("- ") if text.startswith("- ") else text.removeprefix("+ ")
+
+
 def _extreme(function: Callable[..., Any], op: str, sizes: tuple[Any, ...]) -> Any:
     rules = next((size.rules for size in sizes if isinstance(size, DimExpr | RealExpr)), None)
     if rules is None:
@@ -456,7 +467,7 @@ def _extreme(function: Callable[..., Any], op: str, sizes: tuple[Any, ...]) -> A
 
 def _operand(size: Any) -> str:
     text = str(size)
-    return text if text.isalnum() or text.isidentifier() else f"({text})"
+    return text if text.replace(".", "").isalnum() or text.isidentifier() else f"({text})"
 
 
 def _is_size(value: object) -> TypeGuard[int]:

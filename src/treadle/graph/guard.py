@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.graph.dim import Atom, DimExpr, RealExpr, split_constant, symbols_of
+from treadle.graph.dim import Atom, DimExpr, RealExpr, split_constant, symbols_of, text_of
 
 REAL_OPS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -46,9 +46,9 @@ class Guard:
 
     def __str__(self) -> str:
         if self.op == "zero":
-            return f"{self.left} {'==' if self.holds else '!='} 0"
+            return _relation(self.left, "==" if self.holds else "!=")
         if self.op == "negative":
-            return f"{self.left} {'<' if self.holds else '>='} 0"
+            return _relation(self.left, "<" if self.holds else ">=")
         signs = ("<", ">=") if self.op == "less" else ("<=", ">")
         return f"{self.left} {signs[not self.holds]} {self.right}"
 
@@ -64,6 +64,25 @@ class Guard:
     def symbols(self) -> list[DimExpr]:
         """The symbols that it is about."""
         return list(dict.fromkeys((*symbols_of(self.left), *symbols_of(self.right))))
+
+
+_MIRRORED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
+
+
+def _relation(size: int, sign: str) -> str:
+    """Returns the text of `size` `sign` 0 with negative terms moved to the right: "length <= 512"."""
+    terms, constant = split_constant(size)
+    left = tuple((product, number) for product, number in terms if number > 0)
+    right = tuple((product, -number) for product, number in terms if number < 0)
+    if sign == "<" and not (left and right):
+        sign, constant = "<=", constant + 1
+    if not left:
+        left, right, sign, constant = right, left, _MIRRORED[sign], -constant
+    if constant > 0 and right:
+        left += (((), constant),)
+    elif constant:
+        right += (((), -constant),)
+    return f"{text_of(left)} {sign} {text_of(right)}"
 
 
 Functions = Mapping[str, Callable[..., int]]

@@ -247,7 +247,7 @@ def test_inspect_says_how_each_op_runs(model: str) -> None:
     """
     Every step is a native kernel or the reference; memory and FLOPs are estimated.
     """
-    report = json.loads(treadle("inspect", model, "--json").stdout)
+    report = json.loads(treadle("inspect", model, "--dim", "n=1", "--json").stdout)
 
     assert all(step["native"] for step in report["steps"])
     assert report["flops"] > 0

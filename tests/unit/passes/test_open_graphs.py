@@ -134,7 +134,7 @@ def moves(w: Writer, b: int, n: int) -> Graph:
 
 GRAPHS = {"encoder": encoder, "decoder_step": decoder_step, "network": network, "moves": moves}
 
-ASSUMED = {"encoder": [], "decoder_step": [], "network": ["n - 2 >= 0"], "moves": []}
+ASSUMED = {"encoder": [], "decoder_step": [], "network": ["n >= 2"], "moves": []}
 """What a plan of each graph assumes of its sizes."""
 
 

@@ -338,7 +338,7 @@ def test_sizes_that_were_assumed_to_be_equal_are_equal() -> None:
     FuseEpilogue().run(graph, PassContext(TARGET))
 
     assert [node.op for node in graph.nodes] == ["matmul"]
-    assert [str(guard) for guard in facts.guards] == ["x - y == 0"]
+    assert [str(guard) for guard in facts.guards] == ["x == y"]
 
 
 @pytest.mark.parametrize(("queries", "ops"), [(20, ["attention"]), (1, ["matmul", "softmax", "matmul"])])
@@ -369,4 +369,4 @@ def test_empty_keys_are_kept_from_attention_by_a_guard() -> None:
     FuseAttention().run(graph, PassContext(TARGET))
 
     assert [node.op for node in graph.nodes] == ["attention"]
-    assert [str(guard) for guard in facts.guards] == ["keys - 1 >= 0"]
+    assert [str(guard) for guard in facts.guards] == ["keys >= 1"]

@@ -1,0 +1,209 @@
+"""What a session tells of the plans of open dimensions: how many it compiled, their guards, and why there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import treadle
+from tests.models.small import FLOAT, ModelWriter
+from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
+from treadle.dtypes import boolean, f32
+
+Array = np.ndarray[Any, Any]
+BOOL, INT64 = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
+
+
+def rows(length: int) -> Array:
+    """Returns an input of 8 columns."""
+    return np.random.default_rng(length).standard_normal((length, 8)).astype(np.float32)
+
+
+def softmax() -> onnx.ModelProto:
+    """A softmax of each row, for every number of rows."""
+    w = ModelWriter()
+    y = w.op("Softmax", "x", axis=-1)
+    return w.model({"x": (FLOAT, ["length", 8])}, {y: (FLOAT, None)})
+
+
+def doubled_if_short() -> onnx.ModelProto:
+    """Fewer than 16 rows times 2, more times 3."""
+    w = ModelWriter()
+    length = w.op("Gather", w.op("Shape", "x"), w.constant(np.array(0)), axis=0)
+    short = w.op("Less", length, w.constant(np.array(16)))
+    factor = w.op("Where", short, w.constant(np.float32(2)), w.constant(np.float32(3)))
+    y = w.op("Mul", "x", factor)
+    return w.model({"x": (FLOAT, ["length", 8])}, {y: (FLOAT, None)})
+
+
+def positions() -> onnx.ModelProto:
+    """A sum with the first rows of a table of 64."""
+    w = ModelWriter()
+    length = w.op("Gather", w.op("Shape", "x"), w.constant(np.array([0])), axis=0)
+    zero = w.constant(np.array([0]))
+    y = w.op("Add", "x", w.op("Slice", w.random(64, 8), zero, length, zero))
+    return w.model({"x": (FLOAT, ["length", 8])}, {y: (FLOAT, None)})
+
+
+def total() -> onnx.ModelProto:
+    """The sum of two inputs, each with a number of rows of its own."""
+    w = ModelWriter()
+    y = w.op("Add", "x", "z")
+    return w.model({"x": (FLOAT, ["a", 8]), "z": (FLOAT, ["b", 8])}, {y: (FLOAT, None)})
+
+
+def guards(session: treadle.Session) -> list[list[str]]:
+    """Returns the guards of each open plan."""
+    return [plan.guards for plan in session.open_plans()]
+
+
+def test_five_sizes_compile_nothing_after_loading() -> None:
+    """The counter stays at the one plan that loading has compiled."""
+    session = treadle.Session(softmax())
+
+    loaded = session.compiles
+    for length in (1, 7, 16, 200, 33):
+        session.run({"x": rows(length)})
+
+    assert (loaded, session.compiles) == (1, 1)
+    assert guards(session) == [["length >= 1"]]
+    assert session.open_plans()[0].plan.outputs[0].shape[0] is session.open_plans()[0].facts.symbols["length"]
+    assert session.why_per_size() is None
+
+
+def test_sizes_beyond_a_guard_have_a_second_plan() -> None:
+    """It is compiled once, serves all sizes on the other side of the guard, and the first one keeps the others."""
+    session = treadle.Session(doubled_if_short())
+    assert guards(session) == [["length >= 16"]]
+
+    counts = []
+    for length in (16, 100, 15, 3, 1, 40):
+        x = rows(length)
+        np.testing.assert_array_equal(session.run({"x": x})["mul4"], x * np.float32(2 if length < 16 else 3))
+        counts.append(session.compiles)
+
+    assert counts == [1, 1, 2, 2, 2, 2]
+    assert guards(session) == [["length >= 16"], ["length >= 1", "length <= 15"]]
+    assert [plan.serves({"length": 15}) for plan in session.open_plans()] == [False, True]
+
+
+def test_sizes_that_cannot_be_leave_the_plans_as_they_are() -> None:
+    """More rows than the table has are an error of the node, and compile nothing; the next run is served as before."""
+    session = treadle.Session(positions())
+    assert guards(session) == [["length >= 1", "length <= 64"]]
+
+    with pytest.raises(treadle.errors.ShapeError, match="broadcast"):
+        session.run({"x": rows(65)})
+    session.run({"x": rows(64)})
+
+    assert session.compiles == 1
+    assert session.why_per_size() is None
+
+
+def test_sample_sizes_that_do_not_fit_wait_for_the_first_run() -> None:
+    """Its sizes decide, also after a run whose sizes contradict each other; one that is 1 has a plan of its own."""
+    session = treadle.Session(total())
+    why = session.why_per_size()
+    assert why is not None
+    assert "the sample sizes do not fit: node 'add0' (add): shapes [a, 8] and [b, 8]" in str(why)
+
+    with pytest.raises(treadle.errors.ShapeError, match="broadcast"):
+        session.run({"x": rows(5), "z": rows(4)})
+    for length in (3, 5, 9):
+        session.run({"x": rows(length), "z": rows(length)})
+    assert (session.compiles, guards(session), session.why_per_size()) == (1, [["a >= 1", "b >= 1", "a == b"]], None)
+
+    session.run({"x": rows(1), "z": rows(3)})
+    session.run({"x": rows(6), "z": rows(6)})
+    assert session.compiles == 2
+    assert str(session.why_per_size()) == "a plan would be valid only for a == 1"
+
+
+def test_models_without_an_open_plan_say_why_and_count_each_size() -> None:
+    """The reason names the node."""
+    w = ModelWriter()
+    session = treadle.Session(w.model({"x": (FLOAT, ["length", 8])}, {w.op("NonZero", "x"): (INT64, None)}))
+
+    counts = [session.compiles]
+    for length in (2, 3, 2):
+        session.run({"x": rows(length)})
+        counts.append(session.compiles)
+
+    assert counts == [0, 1, 2, 2]
+    assert session.open_plans() == []
+    assert str(session.why_per_size()) == "sizes depend on data, or elements are strings: nonzero0 (non_zero)"
+
+
+def test_python_steps_are_a_reason() -> None:
+    """The onnx package's reference runs a branch; the reason names the node."""
+    body = [helper.make_tensor_value_info("r", FLOAT, None)]
+    then = helper.make_graph([helper.make_node("Add", ["x", "x"], ["r"])], "then", [], body)
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["r"])], "other", [], body)
+    w = ModelWriter()
+    y = w.op("If", "choice", then_branch=then, else_branch=other)
+    session = treadle.Session(w.model({"x": (FLOAT, ["n", 8]), "choice": (BOOL, [])}, {y: (FLOAT, None)}))
+
+    assert str(session.why_per_size()).startswith("Python runs a step, which takes known sizes: if0 (")
+
+
+def test_the_bodies_of_branches_are_counted() -> None:
+    """A branch is compiled in the run that takes it first."""
+    w = Writer()
+    x, flag = w.input("x", (None, 8)), w.input("choice", (), "bool")
+    w.function("smooth", {"a": f32}, {"r": "of:softmax:0"}, [("of", "Softmax", ["a"], {"T": f32})])
+    w.function("negate", {"a": f32}, {"r": "of:y:0"}, [("of", "Neg", ["a"], {"T": f32})])
+    w.node("If", flag, x, T=None, Tin=[f32], Tout=[f32], Tcond=boolean, name="y",
+           then_branch=function_attr("smooth"), else_branch=function_attr("negate"))  # fmt: skip
+    session = treadle.Session(w.bytes())
+    assert str(session.why_per_size()) == "the graph is made for the dtypes and shapes of a run"
+
+    counts = []
+    for choose in (True, True, False, False):
+        session.run({"x": rows(4), "choice": np.array(choose)})
+        counts.append(session.compiles)
+
+    assert counts == [2, 2, 3, 3]
+
+
+def test_a_static_model_is_counted_once_unless_it_is_read_from_disk(tmp_path: Any, monkeypatch: Any) -> None:
+    """The artifact of the first load spares the second one the compile."""
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path))
+    w = ModelWriter()
+    content = w.model({"x": (FLOAT, [4, 8])}, {w.op("Softmax", "x"): (FLOAT, None)}).SerializeToString()
+
+    counts = [treadle.Session(content).compiles for _ in range(2)]
+
+    assert counts == [1, 0]
+
+
+def test_switching_open_sizes_off_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TREADLE_DISABLE is named."""
+    monkeypatch.setenv("TREADLE_DISABLE", "open_sizes")
+    session = treadle.Session(softmax())
+
+    assert (session.compiles, session.open_plans()) == (0, [])
+    assert str(session.why_per_size()) == "TREADLE_DISABLE names open_sizes"
+
+
+def test_no_more_than_four_plans_are_held() -> None:
+    """Sizes beyond them are compiled for themselves, and the reason says so."""
+    w = ModelWriter()
+    length = w.op("Gather", w.op("Shape", "x"), w.constant(np.array(0)), axis=0)
+    y = "x"
+    for limit in (100, 90, 80, 70, 60):
+        short = w.op("Less", length, w.constant(np.array(limit)))
+        y = w.op("Where", short, y, w.op("Add", y, w.constant(np.float32(1))))
+    session = treadle.Session(w.model({"x": (FLOAT, ["length", 8])}, {y: (FLOAT, None)}))
+
+    for number in (61, 50, 75, 85, 95, 105, 104):
+        x = rows(number)
+        more = sum(number >= limit for limit in (100, 90, 80, 70, 60))
+        np.testing.assert_allclose(session.run({"x": x})[y], x + np.float32(more), rtol=1e-6)
+
+    assert len(session.open_plans()) == 4
+    assert session.compiles == 4 + 3
+    assert str(session.why_per_size()) == "4 plans are held, the most for one model"
