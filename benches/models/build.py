@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benches.models import channels_last, sequence, synthetic, text, vision, vision_kinds
+from benches.models import channels_last, open_sizes, sequence, synthetic, text, vision, vision_kinds
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "models"
 
@@ -58,7 +58,14 @@ QUANTIZED: dict[str, Callable[[Path], None]] = {
 }
 """Forms of `benches.models.quantize`; ONNX Runtime is needed to make them."""
 
-GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC, "quantized": QUANTIZED}
+OPEN: dict[str, Callable[[Path], None]] = {
+    "encoder_open": open_sizes.encoder_open,
+    "decoder_open": open_sizes.decoder_open,
+    "detector_open": open_sizes.detector_open,
+}
+"""Models with open dimensions."""
+
+GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC, "quantized": QUANTIZED, "open": OPEN}
 
 
 def model(name: str) -> str:
@@ -73,7 +80,7 @@ def model(name: str) -> str:
 
 
 def all_models(group: str = "models") -> list[str]:
-    """Returns the paths of all models of a group: `models`, `kinds`, `synthetic` or `quantized`."""
+    """Returns the paths of all models of a group: `models`, `kinds`, `synthetic`, `quantized` or `open`."""
     return [model(name) for name in GROUPS[group]]
 
 

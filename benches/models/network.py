@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ class Network:
         self.inputs: list[onnx.ValueInfoProto] = []
         self.count = 0
 
-    def input(self, name: str, dtype: int, shape: list[int]) -> str:
+    def input(self, name: str, dtype: int, shape: Sequence[int | str]) -> str:
+        """Adds an input; names in its `shape` are open dimensions."""
         self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
         return name
 
@@ -120,14 +122,22 @@ class Network:
         more = {"linear_before_reset": 1} if kind == "GRU" else {}
         return self.op(kind, x, w, r, b, hidden_size=hidden, direction="bidirectional", **more)
 
+    def name_output(self, x: str, name: str) -> None:
+        """Adds a copy of x with the name of an output."""
+        self.nodes.append(helper.make_node("Identity", [x], [name], name=name))
+
     def save(self, output: str, shape: list[int], path: Path) -> None:
         """Writes the network with `output` as its only output, named y."""
-        self.nodes.append(helper.make_node("Identity", [output], ["y"], name="output"))
+        self.name_output(output, "y")
         self.save_all(["y"], shape, path)
 
     def save_all(self, outputs: list[str], shape: list[int], path: Path) -> None:
         """Writes the network with `outputs`, all of one shape."""
-        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in outputs]
+        self.save_outputs(dict.fromkeys(outputs, shape), path)
+
+    def save_outputs(self, outputs: Mapping[str, Sequence[int | str]], path: Path) -> None:
+        """Writes the network with `outputs`, the shapes by name."""
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, results, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
         onnx.save(model, path)

@@ -1,13 +1,22 @@
-"""Declarations of benchmarks name what exists."""
+"""Declarations of benchmarks name what exists, and models with open dimensions compute what their graphs say."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from benches.harness.outputs import relative_error
+from benches.models import open_sizes
 from benches.models.build import GROUPS
 from benches.optimisations.table import OPTIMISATIONS, PACKAGE, Optimisation
+from benches.shapes.compare import summary
+from benches.shapes.requests import KINDS, Kind
+from onnx.reference import ReferenceEvaluator
 
+import treadle
 from tests.packaging.sources import ROOT
 from treadle.optimisations import OPTIMISATIONS as SWITCHES
 
@@ -33,3 +42,71 @@ def test_scripts_bench_names_every_benchmark() -> None:
     commands = {path.parent.name for path in (ROOT / "benches").glob("*/compare.py")}
 
     assert commands - set(re.findall(r"\w+", script)) == {"backends"}
+
+
+def agree(path: Path, session: treadle.Session, inputs: dict[str, Any]) -> list[Any]:
+    """Runs a model; returns its outputs, which are those of ONNX's reference."""
+    wanted = ReferenceEvaluator(str(path)).run(None, inputs)
+    found = list(session.run(inputs).values())
+    assert [each.shape for each in found] == [each.shape for each in wanted]
+    assert relative_error(found, wanted) <= 1e-5
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [("encoder", [(1, 5), (3, 17), (2, 40)]), ("detector", [(64, 64), (65, 99), (110, 71)])],
+)
+def test_models_of_requests_agree_with_the_reference(kind: str, sizes: list[tuple[int, int]], tmp_path: Path) -> None:
+    """
+    One session serves requests of several sizes.
+    """
+    path = tmp_path / "model.onnx"
+    if kind == "encoder":
+        open_sizes.encoder("small", path, width=32, layers=2, heads=4, vocabulary=30522)
+    else:
+        open_sizes.detector("small", path, channels=(4, 6, 8))
+    session = treadle.Session(path)
+
+    for number, each in enumerate(sizes):
+        agree(path, session, KINDS[kind].feed(number, each))
+
+
+def test_the_decoder_agrees_with_the_reference(tmp_path: Path) -> None:
+    """
+    A generation starts with a past of no tokens; what a run returns is the past of the next one.
+    """
+    path = tmp_path / "model.onnx"
+    open_sizes.decoder("small", path, width=32, layers=2, heads=4, vocabulary=100)
+    session = treadle.Session(path)
+    names = open_sizes.past_names(2)
+    inputs = {"input_ids": np.arange(12)[None], **{name: np.zeros((1, 4, 0, 8), np.float32) for name in names}}
+
+    for _ in range(4):
+        logits, *present = agree(path, session, inputs)
+        inputs = {"input_ids": logits[:, -1:].argmax(-1), **dict(zip(names, present, strict=True))}
+    assert present[0].shape == (1, 4, 15, 8)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.model)
+def test_requests_differ_in_size(kind: Kind) -> None:
+    """
+    The first run of a request is the first one of its sizes.
+    """
+    sizes = kind.sizes(512)
+
+    assert len({*sizes, kind.warm_up}) == 513
+    assert all(low <= size <= high for pair in sizes for size, (low, high) in zip(pair, kind.bounds, strict=True))
+    assert kind.model in GROUPS["open"]
+
+
+def test_a_summary_compares_first_runs_with_later_ones() -> None:
+    """
+    Ratios are those of single requests; growth is that of memory since the request after which it should not grow.
+    """
+    requests = [{"first_ns": 200 + i, "later_ns": 100, "megabytes": 100 + (i >= 50)} for i in range(60)]
+
+    found = summary({"requests": requests})
+    assert found["median"] == pytest.approx(2.295)
+    assert (found["total"], found["steady"]) == (200 * 60 + 59 * 30, 6000)
+    assert found["growth"] == pytest.approx(1.01)

@@ -1,0 +1,93 @@
+"""The processes of the benchmark: one answers requests of random sizes, one generates tokens."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.harness.worker import Answer
+from benches.memory.worker import megabytes
+from benches.shapes.engines import ENGINES, Run
+from benches.shapes.requests import KINDS, Array
+
+CHECKED = 10
+"""Of so many requests, the outputs of one are compared."""
+
+PROMPT = 12
+"""Tokens before the first generated one."""
+
+
+def count_compiles(name: str) -> Callable[[], int]:
+    """Returns a function to the number of plans that treadle has made since; of other engines it is 0."""
+    if name != "treadle":
+        return lambda: 0
+    driver: Any = importlib.import_module("treadle.driver")
+    make_plan, made = driver.make_plan, 0
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal made
+        made += 1
+        return make_plan(*arguments, **options)
+
+    driver.make_plan = counted
+    return lambda: made
+
+
+def timed(run: Run, feed: dict[str, Array]) -> tuple[int, list[Array]]:
+    """Runs once; returns the latency in ns and the outputs."""
+    start = time.perf_counter_ns()
+    outputs = run(feed)
+    return time.perf_counter_ns() - start, outputs
+
+
+def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tuple[dict[str, Any], Answer]:
+    """Answers a list of (number, sizes) with the first and a later latency and the resident memory after each.
+
+    Some outputs go to `folder`. One run before the requests does not count: it fetches what the process had in caches.
+    """
+    run, version = ENGINES[name](model, threads, False)
+    compiles = count_compiles(name)
+    made = KINDS[kind]
+
+    def answer(turn: Sequence[tuple[int, list[int]]]) -> dict[str, Any]:
+        run(made.feed(0, made.warm_up))
+        found = []
+        for number, sizes in turn:
+            feed = made.feed(number, sizes)
+            first, _ = timed(run, feed)
+            later, outputs = timed(run, feed)
+            found.append({"first_ns": first, "later_ns": later, "megabytes": megabytes("VmRSS")})
+            if number % CHECKED == 0:
+                np.savez(Path(folder) / f"{name}-{number}.npz", *outputs)
+        return {"requests": found, "peak": megabytes("VmHWM"), "compiles": compiles()}
+
+    return {"version": version}, answer
+
+
+def tokens(name: str, model: str, threads: int, past: list[str], shape: list[int]) -> tuple[dict[str, Any], Answer]:
+    """Answers a number with as many tokens, each the likeliest one, and the latency of each; the prompt is the first.
+
+    `past` are the model's inputs of earlier tokens, of this `shape` at first, in the order of its outputs.
+    """
+    run, version = ENGINES[name](model, threads, True)
+    compiles = count_compiles(name)
+    prompt = np.random.default_rng(0).integers(0, 50257, (1, PROMPT))
+
+    def answer(count: int) -> dict[str, Any]:
+        feed: dict[str, Array] = {"input_ids": prompt, **{each: np.zeros(shape, np.float32) for each in past}}
+        found: list[int] = []
+        latencies = []
+        for _ in range(count):
+            start = time.perf_counter_ns()
+            logits, *present = run(feed)
+            found.append(int(logits[0, -1].argmax()))
+            feed = {"input_ids": np.array([[found[-1]]]), **dict(zip(past, present, strict=True))}
+            latencies.append(time.perf_counter_ns() - start)
+        return {"tokens": found, "latencies_ns": latencies, "peak": megabytes("VmHWM"), "compiles": compiles()}
+
+    return {"version": version}, answer
