@@ -104,6 +104,7 @@ def test_sizes_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     assert "ShapeError: node 'add0' (add): shapes [3, 8] and [4, 8] do not broadcast" in contradiction.stderr
     assert small.returncode == 1
     assert "give other sizes than 1 with --dim for height, width" in small.stderr
+    assert "compiled for itself: sizes depend on data, or elements are strings: nonzero1 (non_zero)" in small.stderr
 
 
 @pytest.mark.parametrize("size", ["16", "300"])

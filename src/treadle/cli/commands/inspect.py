@@ -57,7 +57,8 @@ def inspect(
             ones = sorted(dims_of(session.inputs) - {*options.dims})
             if options.files or not ones:
                 raise
-            raise ShapeError(f"{error}; give other sizes than 1 with --dim for {', '.join(ones)}") from None
+            reason = f"\neach combination of sizes is compiled for itself: {session.why_per_size()}"
+            raise ShapeError(f"{error}; give other sizes than 1 with --dim for {', '.join(ones)}{reason}") from None
         sizes = sizes_of(session.graph, [feed[tensor.name].shape for tensor in session.inputs])
     else:
         plans = [session.open_plans()[0].plan]
