@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import pytest
 from tests.models.small import FLOAT, ModelWriter
-from tests.models.test_open_plans import doubled_if_short, total
+from tests.models.test_open_plans import doubled_if_short, positions, total
 from tests.unit.cli.test_commands import treadle
 
 
@@ -96,12 +96,14 @@ def test_sizes_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     """Also those that are 1 because they are not given, which the message says."""
     path = saved(total(), tmp_path)
     contradiction = treadle("inspect", path, "--dim", "a=3", "--dim", "b=4")
+    beyond = treadle("inspect", saved(positions(), tmp_path), "--dim", "length=65")
     w = ModelWriter()
     y = w.op("NonZero", w.op("MaxPool", "x", kernel_shape=[9, 9]))
     small = treadle("inspect", saved(w.model({"x": (FLOAT, [1, 3, "height", "width"])}, {y: (7, None)}), tmp_path))
 
     assert contradiction.returncode == 1
     assert "ShapeError: node 'add0' (add): shapes [3, 8] and [4, 8] do not broadcast" in contradiction.stderr
+    assert beyond.stderr.endswith("[65, 8] and [64, 8] do not broadcast: 65 and 64 on axis 0\n")
     assert small.returncode == 1
     assert "give other sizes than 1 with --dim for height, width" in small.stderr
     assert "compiled for itself: sizes depend on data, or elements are strings: nonzero1 (non_zero)" in small.stderr

@@ -55,7 +55,7 @@ def inspect(
             plans = session.plans_for(feed)
         except ShapeError as error:
             ones = sorted(dims_of(session.inputs) - {*options.dims})
-            if options.files or not ones:
+            if options.files or not ones or session.open_plans():
                 raise
             reason = f"\neach combination of sizes is compiled for itself: {session.why_per_size()}"
             raise ShapeError(f"{error}; give other sizes than 1 with --dim for {', '.join(ones)}{reason}") from None
