@@ -127,6 +127,8 @@ def compile_open(
     why = _why_unshared(plan, facts)
     if why is not None:
         return why
+    if options.artifact_writer is not None:
+        options.artifact_writer.move_constants(plan)
     template = assemble_open(plan, facts, options.progress)
     if options.caps is not None:
         options.caps.apply_to(template)
@@ -203,11 +205,8 @@ class Open:
 
     def bind(self, sizes: Mapping[str, int]) -> Bound | None:
         """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""
-        try:
-            executable = self.template.bind(tuple(sizes[name] for name in self.facts.symbols))
-        except _native.BindingFailure:
-            return None
-        return Bound(self.plan, executable, sizes)
+        executable = self.template.try_bind([sizes[name] for name in self.facts.symbols])
+        return None if executable is None else Bound(self.plan, executable, sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,13 @@ from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
-from treadle.open_plans import OpenPlans
+from treadle.open_plans import OpenPlans, StoredPlan
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
 from treadle.runtime.plans import Plans, Runnable
+from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.runner import Runner
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.topology import Topology
@@ -154,6 +155,7 @@ class ModelCompiler:
         self._graph: Graph | None = None
         self._artifact_writer: ArtifactWriter | None = None
         self._open = OpenPlans()
+        self._stored: StoredPlan | None = None
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
@@ -190,10 +192,10 @@ class ModelCompiler:
         shapes = self.interface.fixed_shapes
         if self._is_template:
             return
-        if shapes is None:
-            self._open.compile(self.graph, self._open_options, self.interface.select(None), None)
-            return
         outputs = self.interface.select(None)
+        if shapes is None:
+            self._compile_open(outputs)
+            return
         if self._new_artifact is None:
             plans.get(shapes, outputs)
             return
@@ -211,10 +213,33 @@ class ModelCompiler:
         if self._is_template:
             return self._compile_template(signature, outputs)
         artifact, self._artifact = self._artifact, None
-        if artifact is None:
-            return self._compile_graph(signature, outputs)
-        self._caps.apply_to(artifact.executable)
-        return Restored(artifact.executable, partial(self._compile_graph, signature, outputs))
+        if artifact is not None and isinstance(artifact.program, Executable):
+            self._caps.apply_to(artifact.program)
+            return Restored(artifact.program, partial(self._compile_graph, signature, outputs))
+        if self._stored is not None and self._stored.outputs == outputs:
+            executable = self._stored.bind(self.interface.inputs, [shape_of(each) for each in signature])
+            if executable is not None:
+                return Restored(executable, partial(self._compile_graph, signature, outputs))
+        return self._compile_graph(signature, outputs)
+
+    def _compile_open(self, outputs: tuple[str, ...]) -> None:
+        """Take the plan for all sizes from the artifact; else compile it, and write the artifact if there is none."""
+        artifact, self._artifact = self._artifact, None
+        if artifact is not None and isinstance(artifact.program, ProgramTemplate):
+            self._caps.apply_to(artifact.program)
+            self._stored = StoredPlan(outputs, artifact.program, artifact.symbols)
+            return
+        if self._new_artifact is None:
+            self._open.compile(self.graph, self._open_options, outputs, None)
+            return
+        from treadle.codegen.artifact_writer import ArtifactWriter
+
+        with closing(ArtifactWriter(self._new_artifact)) as self._artifact_writer:
+            plan = self._open.compile(self.graph, self._open_options, outputs, None)
+            if plan is not None and self._source.is_unchanged():
+                symbols = tuple(plan.facts.symbols)
+                self._artifact_writer.store(Artifact(self.interface, plan.template, self.nodes or (), symbols))
+        self._artifact_writer = None
 
     def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for
@@ -227,7 +252,7 @@ class ModelCompiler:
         return compile_for(self.graph, options, shapes, outputs)
 
     def _open_options(self) -> Options:
-        return self._settings.options(self._caps)
+        return self._settings.options(self._caps, self._artifact_writer)
 
     def _compile_template(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for
@@ -253,7 +278,10 @@ class ModelCompiler:
 
     def open_plans(self) -> list[Open]:
         """Return the plans for all sizes that compute all outputs, the first compiled first."""
-        return self._open.held(self.interface.select(None))
+        outputs = self.interface.select(None)
+        if self._stored is not None and not self._open.held(outputs):
+            self._open.compile(self.graph, self._open_options, outputs, None)
+        return self._open.held(outputs)
 
     def why_per_size(self) -> PerSize | None:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""

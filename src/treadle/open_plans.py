@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from treadle import forking
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.shape import StaticShape
+from treadle.graph.value import Value
 from treadle.knobs import is_enabled
+from treadle.runtime.executable import Executable
+from treadle.runtime.program_template import ProgramTemplate
+from treadle.runtime.signature import Tensor
 
 if TYPE_CHECKING:
     from treadle.driver import Bound, Open, Options, PerSize
@@ -81,7 +86,7 @@ class OpenPlans:
         self, graph: Graph, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
     ) -> Bound | None:
         """Return a plan for `outputs` bound to inputs of these `shapes`; None if none can serve them."""
-        sizes = sizes_of(graph, shapes)
+        sizes = sizes_of(graph.inputs, shapes)
         if sizes is None:
             return None
         with self._lock:
@@ -93,13 +98,27 @@ class OpenPlans:
         return None if latest is None else latest.bind(sizes)
 
 
-def sizes_of(graph: Graph, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
-    """Return the sizes of the open dimensions of `graph` for inputs of these `shapes`, by name.
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan for all sizes from disk: what it computes, its template, and the names of its open dimensions."""
 
-    None if the graph has none, an input has no rank, or the shapes contradict each other or the graph.
+    outputs: tuple[str, ...]
+    template: ProgramTemplate
+    symbols: tuple[str, ...]
+
+    def bind(self, inputs: Sequence[Value | Tensor], shapes: Sequence[StaticShape]) -> Executable | None:
+        """Return the executable for `inputs` of these `shapes`; None if the plan does not serve them."""
+        sizes = sizes_of(inputs, shapes)
+        return None if sizes is None else self.template.try_bind([sizes[name] for name in self.symbols])
+
+
+def sizes_of(inputs: Sequence[Value | Tensor], shapes: Sequence[StaticShape]) -> dict[str, int] | None:
+    """Return the sizes of the open dimensions of `inputs` of these `shapes`, by name.
+
+    None if they have none, an input has no rank, or the shapes contradict each other or what is declared.
     """
     sizes: dict[str, int] = {}
-    for value, shape in zip(graph.inputs, shapes, strict=True):
+    for value, shape in zip(inputs, shapes, strict=True):
         if value.shape is None or len(value.shape) != len(shape):
             return None
         for dim, size in zip(value.shape, shape, strict=True):

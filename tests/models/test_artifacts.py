@@ -353,3 +353,26 @@ class TestDigests:
 
         assert not is_restored(session)
         assert not np.array_equal(next(iter(session.run(feed).values())), next(iter(first.values())))
+
+
+def test_a_plan_for_all_sizes_is_stored(tmp_path: Path) -> None:
+    """
+    A second session of a model with open dimensions compiles nothing, gives the same bits for every size, and can
+    still show its plan.
+    """
+    w = small.ModelWriter()
+    w.weights.append(onnx.numpy_helper.from_array(np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32), "w"))
+    y = w.op("Softmax", w.op("MatMul", "x", "w"), axis=-1)
+    path = tmp_path / "open.onnx"
+    onnx.save(w.model({"x": (small.FLOAT, ["rows", 64])}, {y: (small.FLOAT, ["rows", 32])}), path)
+    feeds = [{"x": np.random.default_rng(rows).standard_normal((rows, 64)).astype(np.float32)} for rows in (1, 7, 300)]
+
+    first = treadle.Session(path)
+    second = treadle.Session(path)
+
+    for feed in feeds:
+        assert np.array_equal(first.run(feed)[y], second.run(feed)[y])
+    assert (first.compiles, second.compiles) == (1, 0)
+    assert is_restored(second)
+    assert second.run({"x": np.empty((0, 64), np.float32)})[y].shape == (0, 32)
+    assert [plan.guards for plan in second.open_plans()] == [plan.guards for plan in first.open_plans()]

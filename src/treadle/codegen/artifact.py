@@ -35,12 +35,13 @@ from treadle.plan.status import MESSAGES
 from treadle.plan.target import Target
 from treadle.runtime.executable import Executable, Layout, Step
 from treadle.runtime.outputs import ArraySpec
+from treadle.runtime.program_template import OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
 from treadle.runtime.signature import Interface, Tensor
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
 
-MAGIC = b"treadle-model-2\n"
+MAGIC = b"treadle-model-3\n"
 SIZES = struct.Struct("<QQQI")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
@@ -100,22 +101,42 @@ def _source_hash() -> str:
 
 
 class Artifact(NamedTuple):
-    """A compiled model: its inputs and outputs, its executable, and the names of its nodes."""
+    """A compiled model.
+
+    Attributes:
+        interface: Its inputs and outputs.
+        program: Its executable; for a model with open dimensions the template of one.
+        nodes: The names of its nodes.
+        symbols: The names of its open dimensions, in the order in which the template takes their sizes.
+    """
 
     interface: Interface
-    executable: Executable
+    program: Executable | ProgramTemplate
     nodes: tuple[str, ...]
+    symbols: tuple[str, ...] = ()
 
 
 def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) -> dict[str, Any] | None:
     """Returns the JSON record: everything but code and constants. None if a step is not one of `kernels`."""
-    interface, layout = artifact.interface, artifact.executable.layout
+    interface, layout = artifact.interface, artifact.program.layout
     numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
     if any(step.body not in numbers for step in layout.steps):
         return None
     offset = iter(offsets)
     buffers = [(kind, next(offset) if kind == "constant" else value) for kind, value in layout.buffers]
     sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Resources) else []
+    own: dict[str, Any]
+    if isinstance(layout, TemplateLayout):
+        own = {
+            "symbols": artifact.symbols,
+            "values": layout.constants.tolist(),
+            "operations": layout.operations.tolist(),
+            "operands": layout.operands.tolist(),
+            "guards": list(layout.guards),
+            "rivals": list(layout.rivals),
+        }
+    else:
+        own = {"arena": layout.arena_bytes}
     return {
         "inputs": [(one.name, _name(one.dtype), one.shape) for one in interface.inputs],
         "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
@@ -131,8 +152,8 @@ def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) ->
         "successors": list(layout.successors),
         "buffers": buffers,
         "sizes": sizes,
-        "arena": layout.arena_bytes,
         "scratch": layout.scratch_bytes,
+        **own,
     }
 
 
@@ -190,17 +211,35 @@ def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[Kerne
 
 def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resources, target: Target) -> Artifact:
     constants = iter(resources.arrays)
+    buffers = [(kind, _address(next(constants)) if kind == "constant" else value) for kind, value in record["buffers"]]
+    read = _template if "symbols" in record else _executable
+    inputs, outputs = (
+        tuple(
+            Tensor(name, None if dtype is None else _dtype(dtype), None if shape is None else tuple(shape))
+            for name, dtype, shape in record[side]
+        )
+        for side in ("inputs", "outputs")
+    )
+    program = read(record, addresses, buffers, resources, target)
+    return Artifact(Interface(inputs, outputs), program, tuple(record["nodes"]), tuple(record.get("symbols", ())))
+
+
+def _executable(
+    record: dict[str, Any],
+    addresses: Sequence[int],
+    buffers: list[tuple[str, int]],
+    resources: Resources,
+    target: Target,
+) -> Executable:
     layout = Layout(
         steps=[
             Step(addresses[number], [(buffer, offset) for buffer, offset in pointers], args, chunks, cost, caps)
             for number, pointers, args, chunks, cost, caps in record["steps"]
         ],
-        labels=[StepLabel(node, op) for node, op in record["labels"]],
+        labels=_labels(record),
         tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
         successors=record["successors"],
-        buffers=[
-            (kind, _address(next(constants)) if kind == "constant" else value) for kind, value in record["buffers"]
-        ],
+        buffers=buffers,
         arena_bytes=record["arena"],
         scratch_bytes=record["scratch"],
         outputs=[ArraySpec(tuple(shape), _dtype(name)) for name, shape in record["results"]],
@@ -208,11 +247,42 @@ def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resour
         isa=target.isa,
         kept=resources,
     )
-    inputs, outputs = (
-        tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])
-        for side in ("inputs", "outputs")
+    return Executable.of(layout)
+
+
+def _template(
+    record: dict[str, Any],
+    addresses: Sequence[int],
+    buffers: list[tuple[str, int]],
+    resources: Resources,
+    target: Target,
+) -> ProgramTemplate:
+    layout = TemplateLayout(
+        symbols=len(record["symbols"]),
+        constants=np.array(record["values"], np.int64),
+        operations=np.array(record["operations"], np.int32).reshape(-1, 2),
+        operands=np.array(record["operands"], np.int32),
+        guards=record["guards"],
+        steps=[
+            StepTemplate(addresses[number], [(buffer, slot) for buffer, slot in pointers], args, chunks, cost, caps)
+            for number, pointers, args, chunks, cost, caps in record["steps"]
+        ],
+        labels=_labels(record),
+        tasks=[(first, count, blocking) for first, count, blocking in record["tasks"]],
+        successors=record["successors"],
+        buffers=buffers,
+        rivals=[(one, other) for one, other in record["rivals"]],
+        scratch_bytes=record["scratch"],
+        outputs=[OutputTemplate(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+        reasons=MESSAGES,
+        isa=target.isa,
+        kept=resources,
     )
-    return Artifact(Interface(inputs, outputs), Executable.of(layout), tuple(record["nodes"]))
+    return ProgramTemplate(layout)
+
+
+def _labels(record: dict[str, Any]) -> list[StepLabel]:
+    return [StepLabel(node, op) for node, op in record["labels"]]
 
 
 def digest(key: str, *parts: bytes) -> bytes:

@@ -73,7 +73,7 @@ class ArtifactWriter:
 
     def store(self, artifact: Artifact) -> None:
         """Writes the rest of `artifact` and stores the file in the cache, if the constants were written before."""
-        layout = artifact.executable.layout
+        layout = artifact.program.layout
         if not isinstance(layout.kept, Resources):
             return
         LIVE_RESOURCES[self._key] = layout.kept

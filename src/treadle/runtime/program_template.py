@@ -133,6 +133,13 @@ class ProgramTemplate:
                     self._bindings.put(symbols, executable)
         return executable
 
+    def try_bind(self, symbols: Sequence[int]) -> Executable | None:
+        """Return what bind() does; None if the template does not serve these sizes."""
+        try:
+            return self.bind(tuple(symbols))
+        except _native.BindingFailure:
+            return None
+
     def _bound(self, symbols: tuple[int, ...]) -> Executable:
         sizes = self._native.evaluate(symbols)
         values = iter(self._native.requested(sizes))

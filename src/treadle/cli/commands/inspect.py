@@ -59,7 +59,7 @@ def inspect(
                 raise
             reason = f"\neach combination of sizes is compiled for itself: {session.why_per_size()}"
             raise ShapeError(f"{error}; give other sizes than 1 with --dim for {', '.join(ones)}{reason}") from None
-        sizes = sizes_of(session.graph, [feed[tensor.name].shape for tensor in session.inputs])
+        sizes = sizes_of(session.inputs, [feed[tensor.name].shape for tensor in session.inputs])
     else:
         plans = [session.open_plans()[0].plan]
     why = session.why_per_size()
