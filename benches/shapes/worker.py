@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,6 @@ PROMPT = 12
 """Tokens before the first generated one."""
 
 
-def count_compiles(name: str) -> Callable[[], int]:
-    """Returns a function to the number of plans that treadle has made since; of other engines it is 0."""
-    if name != "treadle":
-        return lambda: 0
-    driver: Any = importlib.import_module("treadle.driver")
-    make_plan, made = driver.make_plan, 0
-
-    def counted(*arguments: Any, **options: Any) -> Any:
-        nonlocal made
-        made += 1
-        return make_plan(*arguments, **options)
-
-    driver.make_plan = counted
-    return lambda: made
-
-
 def timed(run: Run, feed: dict[str, Array]) -> tuple[int, list[Array]]:
     """Runs once; returns the latency in ns and the outputs."""
     start = time.perf_counter_ns()
@@ -50,8 +33,8 @@ def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tup
 
     Some outputs go to `folder`. One run before the requests does not count: it fetches what the process had in caches.
     """
-    run, version = ENGINES[name](model, threads, False)
-    compiles = count_compiles(name)
+    run, version, compiles = ENGINES[name](model, threads, False)
+    before = compiles()
     made = KINDS[kind]
 
     def answer(turn: Sequence[tuple[int, list[int]]]) -> dict[str, Any]:
@@ -64,7 +47,7 @@ def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tup
             found.append({"first_ns": first, "later_ns": later, "megabytes": megabytes("VmRSS")})
             if number % CHECKED == 0:
                 np.savez(Path(folder) / f"{name}-{number}.npz", *outputs)
-        return {"requests": found, "peak": megabytes("VmHWM"), "compiles": compiles()}
+        return {"requests": found, "peak": megabytes("VmHWM"), "compiles": compiles() - before}
 
     return {"version": version}, answer
 
@@ -74,8 +57,8 @@ def tokens(name: str, model: str, threads: int, past: list[str], shape: list[int
 
     `past` are the model's inputs of earlier tokens, of this `shape` at first, in the order of its outputs.
     """
-    run, version = ENGINES[name](model, threads, True)
-    compiles = count_compiles(name)
+    run, version, compiles = ENGINES[name](model, threads, True)
+    before = compiles()
     prompt = np.random.default_rng(0).integers(0, 50257, (1, PROMPT))
 
     def answer(count: int) -> dict[str, Any]:
@@ -88,6 +71,6 @@ def tokens(name: str, model: str, threads: int, past: list[str], shape: list[int
             found.append(int(logits[0, -1].argmax()))
             feed = {"input_ids": np.array([[found[-1]]]), **dict(zip(past, present, strict=True))}
             latencies.append(time.perf_counter_ns() - start)
-        return {"tokens": found, "latencies_ns": latencies, "peak": megabytes("VmHWM"), "compiles": compiles()}
+        return {"tokens": found, "latencies_ns": latencies, "peak": megabytes("VmHWM"), "compiles": compiles() - before}
 
     return {"version": version}, answer
