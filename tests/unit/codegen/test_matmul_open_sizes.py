@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.kernel_runner import lower_graph, run_calls
+from tests.native_sizes import native_sizes
 
-from treadle import _native, dtypes
+from treadle import dtypes
 from treadle.dtypes import bf16, f32
 from treadle.graph.dim import DimExpr
 from treadle.graph.expr import Expr, Step
@@ -20,7 +21,6 @@ from treadle.ops.matmul import evaluate_matmul
 from treadle.ops.op import Info
 from treadle.ops.table import OPS
 from treadle.passes.lower import gemm_tiles
-from treadle.plan.binder import Encoder, Slot
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
@@ -82,36 +82,20 @@ class Product:
 def bound(calls: list[Call], graph: Graph, facts: Facts, values: Mapping[str, int]) -> list[Call]:
     """`calls` with numbers for expressions, as the native core computes them; the shapes of the graph's values change
     likewise."""
-    encoder = Encoder(list(facts.symbols.values()))
-    slots: dict[int, Slot] = {}
+    expressions: dict[DimExpr, None] = {}
 
-    def encode(size: Any) -> None:
+    def collect(size: Any) -> None:
         for each in size if isinstance(size, tuple) else ():
-            encode(each)
+            collect(each)
         if isinstance(size, DimExpr):
-            slots[size] = encoder.integer(size)
+            expressions[size] = None
 
     operands = dict.fromkeys((*graph.inputs, *(value for call in calls for value in (*call.writes, *call.reads))))
     for size in (*(value.static_shape for value in operands), *(part for call in calls for part in _sizes(call))):
-        encode(size)
-    zero = encoder.integer(0)
-    done = encoder.finish()
-    template = _native.ProgramTemplate(
-        done.symbols,
-        done.constants,
-        done.operations,
-        done.operands,
-        steps=[],
-        tasks=[],
-        successors=[],
-        buffers=[],
-        rivals=[],
-        scratch_bytes=encoder.number_of(zero),
-        guards=[],
-        requested=[encoder.number_of(slot) for slot in slots.values()],
-    )
-    numbers = template.requested(template.evaluate(tuple(values[name] for name in facts.symbols)))
-    known = dict(zip(slots, numbers, strict=True))
+        collect(size)
+    sizes = [values[name] for name in facts.symbols]
+    numbers = native_sizes(list(facts.symbols.values()), list(expressions), sizes)
+    known = dict(zip(expressions, numbers, strict=True))
 
     def number(size: Any) -> Any:
         return tuple(map(number, size)) if isinstance(size, tuple) else known.get(size, size)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.native_sizes import native_sizes
 
 from treadle import _native
 from treadle.graph.dim import (
@@ -20,7 +21,6 @@ from treadle.graph.dim import (
 )
 from treadle.graph.facts import Facts
 from treadle.graph.guard import evaluate, is_assumed
-from treadle.plan.binder import Encoder
 
 SHIFT = 1 << 60
 """Added to expressions that may be negative: requested sizes may not."""
@@ -28,27 +28,8 @@ SHIFT = 1 << 60
 
 def values_of(facts: Facts, symbols: list[Any], expressions: list[Any], values: tuple[int, ...]) -> list[int]:
     """The values of integer expressions as the native core computes them."""
-    encoder = Encoder(symbols)
-    slots = [encoder.integer(expression + SHIFT) for expression in expressions]
-    scratch = encoder.integer(0)
-    guards = [encoder.guard(guard) for guard in facts.guards]
-    done = encoder.finish()
-    number = encoder.number_of
-    template = _native.ProgramTemplate(
-        done.symbols,
-        done.constants,
-        done.operations,
-        done.operands,
-        steps=[],
-        tasks=[],
-        successors=[],
-        buffers=[],
-        rivals=[],
-        scratch_bytes=number(scratch),
-        guards=[number(slot) for slot in guards],
-        requested=[number(slot) for slot in slots],
-    )
-    return [size - SHIFT for size in template.requested(template.evaluate(values))]
+    shifted = [expression + SHIFT for expression in expressions]
+    return [size - SHIFT for size in native_sizes(symbols, shifted, values, facts.guards)]
 
 
 def combine(draw: random.Random, a: Any, b: Any, r: Any) -> Any:
