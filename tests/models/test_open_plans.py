@@ -18,6 +18,12 @@ Array = np.ndarray[Any, Any]
 BOOL, INT64 = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
 
 
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions compile their model themselves: with this knob they neither read nor write compiled models."""
+    monkeypatch.setenv("TREADLE_DEBUG", "1")
+
+
 def rows(length: int) -> Array:
     """Returns an input of 8 columns."""
     return np.random.default_rng(length).standard_normal((length, 8)).astype(np.float32)
@@ -172,6 +178,7 @@ def test_the_bodies_of_branches_are_counted() -> None:
 def test_a_static_model_is_counted_once_unless_it_is_read_from_disk(tmp_path: Any, monkeypatch: Any) -> None:
     """The artifact of the first load spares the second one the compile."""
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path))
+    monkeypatch.delenv("TREADLE_DEBUG")
     w = ModelWriter()
     content = w.model({"x": (FLOAT, [4, 8])}, {w.op("Softmax", "x"): (FLOAT, None)}).SerializeToString()
 

@@ -17,6 +17,12 @@ from treadle.driver import Bound
 Array = np.ndarray[Any, Any]
 
 
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions compile their model themselves: with this knob they neither read nor write compiled models."""
+    monkeypatch.setenv("TREADLE_DEBUG", "1")
+
+
 def weights(name: str, *shape: int) -> onnx.TensorProto:
     """Returns seeded weights of the scale that keeps activations near 1."""
     rng = np.random.default_rng(len(name) + shape[0])

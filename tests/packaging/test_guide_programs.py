@@ -66,7 +66,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "threads.md: treadle.threads.set(": (PLAIN, "", ""),
     "threads.md: session.run(": (PLAIN, "token.cancel()\nfuture.cancel()", ""),
     "shapes.md: import numpy": (WORDS, "", ""),
-    "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before == 1 and not plan.serves(sizes)", ""),
+    "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before <= 1 and not plan.serves(sizes)", ""),
     "tensorflow.md: import treadle.compat": ("", "", ""),
     "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
     "tensorflow.md: session = treadle.Session": (GRAPH, "", ""),
