@@ -15,10 +15,10 @@ from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
 from treadle.passes.lower.base import nbytes
+from treadle.plan.first_fit import first_fit
 from treadle.plan.packed import kept
 from treadle.plan.plan import Buffer, Home, Place
 
-ALIGNMENT = 64
 MAX_ARENA = 1 << 40
 MAX_SHARED_CALLS = 1 << 14
 """Plans with more calls than this share no memory: the ordering of all pairs would not fit in memory."""
@@ -143,21 +143,11 @@ def _lifetimes(
 
 def _assign(values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> tuple[dict[Value, int], int]:
     """Offsets of `values` in the arena, largest first, each at the lowest place that is free of its rivals."""
-    placed: list[tuple[int, int, _Lifetime]] = []
-    offsets: dict[Value, int] = {}
-    arena = 0
-    for value in sorted(values, key=lambda v: (-nbytes(v), v.name)):
-        size = -(-max(nbytes(value), 1) // ALIGNMENT) * ALIGNMENT
-        mine = lifetimes[value]
-        rivals = sorted((start, end) for start, end, other in placed if mine.may_meet(other))
-        offset = 0
-        for start, end in rivals:
-            if offset + size <= start:
-                break
-            offset = max(offset, end)
-        offsets[value] = offset
-        placed.append((offset, offset + size, mine))
-        arena = max(arena, offset + size)
+    largest_first = sorted(values, key=lambda value: (-nbytes(value), value.name))
+    offsets, arena = first_fit(
+        ((value, nbytes(value)) for value in largest_first),
+        lambda one, other: lifetimes[one].may_meet(lifetimes[other]),
+    )
     if arena > MAX_ARENA:
         raise LimitError(f"the graph's intermediate values need {arena} bytes; at most {MAX_ARENA} are allowed")
     return offsets, arena

@@ -10,8 +10,9 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.passes.build_tasks import dependencies
 from treadle.passes.choose_kernels import Lowered
-from treadle.passes.plan_memory import ALIGNMENT, plan_memory
+from treadle.passes.plan_memory import plan_memory
 from treadle.plan.call import Call
+from treadle.plan.first_fit import ALIGNMENT
 from treadle.plan.plan import Buffer, Home, Place
 
 

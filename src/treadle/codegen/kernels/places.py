@@ -1,4 +1,4 @@
-"""places: for each position along an axis of a padded or resized tensor, the offset in x of what it copies."""
+"""places: the offset in x of what each position along an axis of a padded or resized tensor copies."""
 
 from __future__ import annotations
 

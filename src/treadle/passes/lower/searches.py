@@ -17,6 +17,10 @@ from treadle._native import (
 
 FUNCTIONS: dict[str, Callable[..., int]] = {
     "units_per_chunk": units_per_chunk,
+    "conv.units": lambda *sizes: partition_conv(*sizes)[0],
+    "conv.groups": lambda *sizes: partition_conv(*sizes)[1],
+    "planes.planes": lambda *sizes: partition_planes(*sizes)[0],
+    "planes.rows": lambda *sizes: partition_planes(*sizes)[1],
     "grid.batches": lambda *sizes: choose_grid(*sizes)[0],
     "grid.blocks": lambda *sizes: choose_grid(*sizes)[1],
     "grid.panels": lambda *sizes: choose_grid(*sizes)[2],
