@@ -12,6 +12,7 @@ from treadle.graph.facts import Facts
 from treadle.passes.lower import searches
 from treadle.passes.lower.base import partition
 from treadle.passes.lower.gemm_tiles import Tile, choose_grid
+from treadle.plan.binder import OPS
 
 HERE = Path(__file__).parent
 
@@ -112,3 +113,8 @@ def test_grids_of_open_sizes_are_expressions() -> None:
     assert not facts.guards
     found = tuple(map(hint_of, (grid.batches, grid.blocks, grid.panels)))
     assert found == (known.batches, known.blocks, known.panels)
+
+
+def test_lowering_has_every_search_that_the_binder_has() -> None:
+    after_arithmetic = OPS.index("round") + 1
+    assert set(searches.FUNCTIONS) == set(OPS[after_arithmetic:])
