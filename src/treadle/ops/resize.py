@@ -107,9 +107,14 @@ def changed_axes(attrs: Attrs, shape: StaticShape, found: Resizing) -> list[int]
     changed = []
     for axis, (size, out) in enumerate(zip(shape, found.sizes, strict=True)):
         cropped = attrs["coordinate_mode"] == "tf_crop_and_resize" and found.rois[axis] != (0.0, 1.0)
-        if size != 0 and (cropped or size != out or not math.isclose(found.scales[axis], 1.0)):
+        if not equals(size, 0) and (cropped or _is_scaled(found.scales[axis]) or not equals(size, out)):
             changed.append(axis)
     return changed
+
+
+def _is_scaled(scale: float) -> bool:
+    """Whether a scale is known not to be 1."""
+    return not is_expression(scale) and not math.isclose(scale, 1.0)
 
 
 def table(attrs: Attrs, shape: StaticShape, found: Resizing, axis: int) -> AxisWeights:

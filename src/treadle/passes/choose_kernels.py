@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from treadle.errors import InternalError
+from treadle.graph.dim import ceil_div, maximum
 from treadle.graph.graph import Graph
 from treadle.graph.mapping import release
 from treadle.graph.node import Node
@@ -149,7 +150,7 @@ def copy_call(ctx: LowerContext, source: Value, target: Value) -> Call:
         reads=(source,),
         spec=CopyBytesSpec(),
         args=CopyBytesArgs(bytes=size, bytes_per_chunk=per_chunk),
-        chunks=max(1, -(-size // per_chunk)),
+        chunks=maximum(1, ceil_div(size, per_chunk)),
         cost=ctx.flops_ns(0.0, 2 * size),
         traffic=2 * size,
     )

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.convert import convert
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
-from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.math_base import absolute
 from treadle.codegen.emit.math_round import ceil
 from treadle.codegen.emit.memory import store
@@ -35,11 +35,19 @@ def emit_interpolation(k: Kernel, spec: InterpolationSpec) -> None:
         weights = [curve(absolute(k, k.b.fsub(_real(k, neighbour), at))) for neighbour in neighbours]
         if spec.exclude_outside:
             weights = _inside_alone(k, neighbours, weights, args.size)
-        row = k.mul(position.index, taps)
-        for tap in range(taps):
-            index = k.max(k.min(neighbours[tap], k.sub(args.size, 1)), 0)
-            store(k, as_i64(index), k.pointer(0), k.add(row, tap), i64)
-            store(k, convert(k, weights[tap], f64, spec.dtype), k.pointer(1), k.add(row, tap), spec.dtype)
+        with either(k, k.b.icmp_signed("==", args.taps, I64(1))) as (copied, mixed):
+            with copied:
+                _store_tap(k, spec, position.index, position.index, DOUBLE(1.0))
+            with mixed:
+                row = k.mul(position.index, taps)
+                for tap in range(taps):
+                    index = k.max(k.min(neighbours[tap], k.sub(args.size, 1)), 0)
+                    _store_tap(k, spec, k.add(row, tap), index, weights[tap])
+
+
+def _store_tap(k: Kernel, spec: InterpolationSpec, at: Index, index: Index, weight: ir.Value) -> None:
+    store(k, as_i64(index), k.pointer(0), at, i64)
+    store(k, convert(k, weight, f64, spec.dtype), k.pointer(1), at, spec.dtype)
 
 
 def _real(k: Kernel, index: Index) -> ir.Value:

@@ -17,6 +17,7 @@ from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.types import I64
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.codegen.kernels.recurrent_cell import CELL, CELLS, Phase
 from treadle.dtypes import i64
 from treadle.plan.kernels.recurrent import PHASES, UNROLL, RecurrentArgs, RecurrentSpec
@@ -24,6 +25,9 @@ from treadle.plan.status import INDEX_OUT_OF_RANGE
 
 Masks = Sequence["ir.Value | None"]
 """For each vector of a tile the lanes that have a hidden unit; None: all."""
+
+_BUSY = 8
+"""Independent sums that hide the latency of a multiplication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +48,12 @@ class Moment:
 def emit_recurrent(k: Kernel, spec: RecurrentSpec) -> None:
     """All times of each unit, a unit being a block of rows of one direction."""
     through = Recurrence(k, spec)
-    args, rows = through.args, spec.rows
+    args = through.args
+    blocks = RowBlocks(k, spec.rows, args.large_blocks, args.height)
     with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
         direction, block = k.div(unit.index, args.blocks), k.rem(unit.index, args.blocks)
-        if len(rows) == 1:
-            through.block(Moment(direction, k.mul(block, rows[0]), rows[0]))
-        else:
-            with either(k, k.less(block, args.large_blocks)) as (large, small):
-                with large:
-                    through.block(Moment(direction, k.mul(block, rows[0]), rows[0]))
-                with small:
-                    first = k.add(k.mul(block, rows[1]), args.large_blocks)
-                    through.block(Moment(direction, first, rows[1]))
+        first = blocks.first_row(block)
+        blocks.emit(block, lambda rows: through.block(Moment(direction, first, rows)))
 
 
 class Recurrence:
@@ -145,6 +143,8 @@ class Recurrence:
         rows = [k.at(k.scratch, self.offset(now, source, row, 0), dtype) for row in range(now.rows)]
         sums = [phase.begin(site, gate) for row in sites for gate in gates for site in row]
         columns = len(gates) * vectors
+        count = len(sums)
+        sums += [constant(dtype, 0.0, self.lanes)] * (count * (self._interleaved(count) - 1))
         with loop(k, 0, self.args.depth, UNROLL, carry=[*sums, weights], name="depth") as turn:
             *sums, at = turn.carry
             for step in range(UNROLL):
@@ -153,13 +153,27 @@ class Recurrence:
                 for row, pointer in enumerate(rows):
                     left = splat(k, load(k, pointer, k.add(turn.index, step), dtype), self.lanes)
                     for v in range(columns):
-                        number = row * columns + v
+                        number = (step * count + row * columns + v) % len(sums)
                         sums[number] = multiply_add(k, left, right[v], sums[number])
             turn.next(*sums, k.at(at, UNROLL * columns * self.lanes, dtype))
         sums = turn.carry[:-1]
+        while len(sums) > count:
+            half = len(sums) // 2
+            sums = [k.b.fadd(one, other) for one, other in zip(sums[:half], sums[half:], strict=True)]
         for row, line in enumerate(sites):
             for v, site in enumerate(line):
                 phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(gates))])
+
+    def _interleaved(self, sums: int) -> int:
+        """How many parts each of `sums` sums over the depth has, a power of 2 up to UNROLL.
+
+        Where the batch is open, tiles are as narrow as many rows want them. One row alone then has too few sums to hide
+        the latency of a multiplication.
+        """
+        parts = 1
+        while len(self.spec.rows) > 2 and parts < UNROLL and 2 * parts * sums <= _BUSY:
+            parts *= 2
+        return parts
 
     def _tiles(self, body: Callable[[Index, Masks], None], from_end: Index = 0) -> None:
         """Emits a loop with `body` for each tile of hidden units, from the last one to the first where `from_end` is 1.

@@ -82,6 +82,7 @@ EFFORTS: dict[str, Effort] = {
     "winograd_input": "tidy",
     "gemm": "tidy",
     "pool_blocked": "tidy",
+    "recurrent": "tidy",
 }
 """What LLVM's optimiser does for families whose code is as fast without all of it, which takes longer than the code
 generator.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.along_axis import parts_around_axis
@@ -14,17 +15,18 @@ _MAX_SIZE = (1 << 31) - 1
 
 
 def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None for 16-bit floats and axes longer than 2**31 - 1."""
+    """One kernel; None for 16-bit floats and last axes longer than 2**31 - 1."""
     x, y = node.operand(0), node.output
     parts = parts_around_axis(node)
     if parts is None:
         return None
     (outer, size, inner), dtype = parts, x.known_dtype
-    if size > _MAX_SIZE:
+    single = equals(inner, 1)
+    if single and size > _MAX_SIZE:
         return None
-    units = outer if inner else 0
+    units = outer if not equals(inner, 0) else 0
     cost = nbytes(x) / BYTES_PER_NS + units * 10.0 + (elements(x.static_shape) if dtype.size < 4 else 0)
-    chunks, per_chunk = partition(units, cost / max(units, 1))
-    spec = ArgReduceSpec(dtype=dtype, largest=node.op == "argmax", last=bool(node.attrs["last"]), single=inner == 1)
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    spec = ArgReduceSpec(dtype=dtype, largest=node.op == "argmax", last=bool(node.attrs["last"]), single=single)
     args = ArgReduceArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

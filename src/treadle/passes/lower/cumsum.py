@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.along_axis import parts_around_axis
@@ -17,14 +18,15 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
     if parts is None:
         return None
     (outer, size, inner), dtype = parts, x.known_dtype
-    units = outer if size * inner else 0
-    cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(x.static_shape) if inner == 1 else 0)
-    chunks, per_chunk = partition(units, cost / max(units, 1))
+    units = outer if not equals(size * inner, 0) else 0
+    single = equals(inner, 1)
+    cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(x.static_shape) if single else 0)
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
     spec = CumsumSpec(
         dtype=dtype,
         exclusive=bool(node.attrs["exclusive"]),
         reverse=bool(node.attrs["reverse"]),
-        single=inner == 1,
+        single=single,
     )
     args = CumsumArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

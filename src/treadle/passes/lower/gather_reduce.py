@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from treadle import dtypes
 from treadle.dtypes import i64
+from treadle.graph.dim import at_least, at_most, ceil_div, equals, hint_of, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
@@ -26,7 +27,8 @@ def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | 
     """
     dtype, length, shape = x.known_dtype, elements(x.static_shape[1:]), indices.static_shape
     usable = dtype in (dtypes.f32, dtypes.f64) or (dtype.is_integer and how != "reduce_mean")
-    if not usable or indices.known_dtype not in INDEX_DTYPES or length < 2 or 0 in (*x.static_shape, *shape):
+    usable = usable and indices.known_dtype in INDEX_DTYPES and at_least(length, 2)
+    if not usable or 0 in (*x.static_shape, *shape):
         return None
     steps = plain_steps((*shape, length), set(axes))
     return steps[0] if len(steps) == 1 else None
@@ -45,14 +47,14 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     count = elements(shape[axis] for axis in axes)
     passes = Passes(node, ctx, how, dtype, count, (x,), None)
     pieces, piece = passes.pieces(step, dtype.size / BYTES_PER_NS)
-    target = y if pieces == 1 else passes.temporary((step.outer, pieces, step.width))
+    target = y if equals(pieces, 1) else passes.temporary((step.outer, pieces, step.width))
 
     lanes = ctx.target.vector_bytes // passes.folded(x).size
-    while lanes > length:
+    while not at_least(length, lanes):
         lanes //= 2
     most = ctx.target.registers // 2
-    vectors = -(-length // lanes)
-    vectors = -(-vectors // -(-vectors // most))
+    vectors = ceil_div(int(hint_of(length)), lanes)
+    vectors = ceil_div(vectors, ceil_div(vectors, most))
     inner, row = step.width // length, length * dtype.size
     lines, distance = prefetched(x, row, vectors * lanes * dtype.size, ctx)
     reads = tuple(value for value in node.inputs if value is not None)
@@ -61,12 +63,12 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         source=dtype,
         folded=passes.folded(x),
         result=target.known_dtype,
-        long=piece > FOLDED_ROWS,
+        long=not at_most(piece, FOLDED_ROWS),
         lanes=lanes,
-        mean=mean and pieces == 1,
+        mean=mean and equals(pieces, 1),
         wide=indices.known_dtype == i64,
         weighted=len(reads) > 2,
-        flat=pieces * inner == 1,
+        flat=equals(pieces * inner, 1),
         vectors=vectors,
         lines=lines,
     )
@@ -74,7 +76,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     picks = elements(shape)
     traffic = picks * row + nbytes(indices) + nbytes(target)
     cost = traffic / BYTES_PER_NS + picks * PICK_NS
-    chunks, per_chunk = partition(units, cost / units)
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
     args = GatherReduceArgs(
         units=units,
         units_per_chunk=per_chunk,
@@ -99,6 +101,6 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         flops=picks * length,
         traffic=traffic,
     )
-    if pieces > 1:
+    if not equals(pieces, 1):
         passes.append_whole(Step(step.outer, pieces, step.width), target, y, mean=mean)
     return [call, *passes.calls]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dtypes import i64
-from treadle.graph.dim import DimExpr, RealExpr, is_expression
+from treadle.graph.dim import DimExpr, RealExpr, floor_int, is_expression, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, table
@@ -57,6 +57,8 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         exclude_outside=bool(node.attrs.get("exclude_outside", False)),
     )
     taps = 4 if spec.cubic else 2
+    if isinstance(found.scales[axis], RealExpr):  # sizes are given: an axis that keeps its size is copied
+        taps = 1 + (taps - 1) * minimum(1, maximum(0, size - out, out - size))
     indices = ctx.temporary(f"{name}.indices", i64, (out, taps))
     weights = ctx.temporary(f"{name}.weights", dtype, (out, taps))
     chunks, per_chunk = partition(out, _POSITION_NS)
@@ -66,6 +68,7 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         size=size,
         numerator=ratio[0],
         denominator=ratio[1],
+        taps=taps,
         coefficient=int(np.float64(node.attrs.get("cubic_coeff", -0.75)).view(np.int64)),
     )
     call = ctx.call(node, spec, (indices, weights), (), args=args, chunks=chunks, cost=CALL_NS + out * _POSITION_NS)
@@ -75,7 +78,11 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
 def ratio_of(scale: float) -> tuple[int, int] | None:
     """Two integers, exact in f64, whose quotient in f64 is `scale`; None if there are none, or none are known."""
     if isinstance(scale, RealExpr):
-        integers = scale.op == "div" and all(isinstance(arg, int) or type(arg) is DimExpr for arg in scale.args)
-        return (scale.args[0], scale.args[1]) if integers else None
+        known = scale.op == "div" and all(type(arg) is DimExpr or _is_integer(arg) for arg in scale.args)
+        return (floor_int(scale.args[0]), floor_int(scale.args[1])) if known else None
     numerator, denominator = float(scale).as_integer_ratio()
     return (numerator, denominator) if max(numerator, denominator) < _EXACT else None
+
+
+def _is_integer(number: float) -> bool:
+    return isinstance(number, float) and number.is_integer() and abs(number) < _EXACT

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dtypes import DType, f32, f64
+from treadle.graph.dim import is_expression, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.passes.lower.base import CALL_NS, Array, LowerContext, partition
-from treadle.passes.lower.gemm_tiles import Tile, cut_rows
+from treadle.passes.lower.gemm_tiles import Tile, cut_open_rows, cut_rows
 from treadle.plan.call import Call
 from treadle.plan.kernels.recurrent import BUFFERS, PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.target import Target
@@ -23,6 +24,9 @@ _L2_BYTES_PER_NS = 40.0
 
 _GATE_NS = 12.0
 """Time of the exponentials of one vector of one gate."""
+
+_MOST_OPEN_ROWS = 6
+"""Every height of blocks has code of its own where the batch is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
                 depth=tiling.depth,
                 blocks=rows.blocks,
                 large_blocks=rows.large_blocks,
+                height=rows.height,
                 units=units,
                 units_per_chunk=per_chunk,
                 reverse=backwards,
@@ -157,19 +162,21 @@ def _spec(
 
 def _choose_tiling(cell: _Cell, batch: int, hidden: int, lanes: int, registers: int) -> _Tiling:
     """Tiles of two vectors where one row alone has too few sums, and blocks of as many rows as registers hold."""
-    vectors = max(2 if batch == 1 and hidden > lanes else 1, UNROLL // lanes)
+    open_batch = is_expression(batch)
+    vectors = max(2 if not open_batch and batch == 1 and hidden > lanes else 1, UNROLL // lanes)
     sums = max(map(len, cell.phases)) * vectors
-    rows = cut_rows(batch, max(1, (registers - sums - 2) // sums), vectors)
+    most = max(1, (registers - sums - 2) // sums)
+    rows = cut_open_rows(batch, min(most, _MOST_OPEN_ROWS), vectors) if open_batch else cut_rows(batch, most, vectors)
     width = vectors * lanes
     return _Tiling(rows, vectors, width, tiles=-(-hidden // width), depth=-(-hidden // UNROLL) * UNROLL)
 
 
 def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, target: Target) -> float:
     """Estimated time of one step in time of a block of rows."""
-    height = tiling.rows.heights[0]
+    height = tiling.rows.height
     products = 2.0 * height * cell.gates * hidden * hidden / (target.lanes(dtype) * _FLOPS_PER_LANE_NS)
     moved = cell.gates * hidden * hidden * dtype.size / _L2_BYTES_PER_NS
-    return max(products, moved) + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_NS
+    return real_maximum(products, moved) + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_NS
 
 
 def _packed(ctx: LowerContext, r: Value, cell: _Cell, tiling: _Tiling) -> Value:

@@ -121,7 +121,7 @@ class Passes:
     def append(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
         pieces, piece = self.pieces(step, self._element_ns(source, self.dtype))
-        if pieces > 1:
+        if not equals(pieces, 1):
             partial = self.temporary((step.outer, pieces, step.width))
             self._call(step, source, partial, (piece, pieces), mean=False)
             again = Step(step.outer, pieces, step.width, step.turn, step.step, step.room)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.dtypes import f32, f64
+from treadle.graph.dim import equals, maximum
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
 from treadle.graph.shape import around, is_open
@@ -99,16 +100,17 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     shape = physical_shape(source.static_shape, source.layout)
     out, taps = tables.out, tables.taps
     outer, _, length = around(shape, axis)
-    units = outer * out if length else 0
+    units = outer * out if not equals(length, 0) else 0
+    single = equals(length, 1)
     flops = 2.0 * outer * out * length * taps
     traffic = nbytes(target) + nbytes(source)
-    cost = traffic / BYTES_PER_NS + flops / (2.0 if length == 1 else ctx.target.lanes(dtype))
-    chunks, per_chunk = partition(units, cost / max(units, 1))
-    spec = ResampleSpec(dtype=dtype, single=length == 1)
+    cost = traffic / BYTES_PER_NS + flops / (2.0 if single else ctx.target.lanes(dtype))
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    spec = ResampleSpec(dtype=dtype, single=single)
     args = ResampleArgs(
         units=units,
         units_per_chunk=per_chunk,
-        out_size=max(out, 1),
+        out_size=maximum(out, 1),
         size=shape[axis],
         taps=taps,
         length=length,

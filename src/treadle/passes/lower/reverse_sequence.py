@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treadle.dtypes import i64
+from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
@@ -19,9 +20,9 @@ def lower_reverse_sequence(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     outer, inner, *row = x.static_shape
     length = elements(row)
-    units = outer * inner if length else 0
+    units = outer * inner if not equals(length, 0) else 0
     cost = 2 * nbytes(x) / BYTES_PER_NS + units * PICK_NS
-    chunks, per_chunk = partition(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
     spec = ReverseSequenceSpec(
         size=x.known_dtype.size, wide=lengths.known_dtype == i64, time_first=node.attrs["time_axis"] == 0
     )

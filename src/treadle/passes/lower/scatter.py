@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from treadle import dtypes
 from treadle.dtypes import DType, i64
+from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, normalize_axis, strides_of
 from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes
@@ -42,10 +43,10 @@ def lower_scatter_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     spec = ScatterElementsSpec(**_common(node), rank=len(shape))
     args = ScatterElementsArgs(
-        rows=elements(shape[:-1]) if elements(shape) else 0,
+        rows=elements(shape[:-1]) if not equals(elements(shape), 0) else 0,
         size=target[axis],
         stride=strides_of(target)[axis],
-        shape=tuple(max(dim, 1) for dim in shape),
+        shape=tuple(maximum(dim, 1) for dim in shape),
         strides=element_strides(node.operand(0), axis),
     )
     return _calls(node, ctx, spec, args)
@@ -60,7 +61,7 @@ def lower_scatter_nd(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     spec = ScatterNdSpec(**_common(node), depth=depth)
     args = ScatterNdArgs(
-        rows=elements(indices[:-1]) if length else 0,
+        rows=elements(indices[:-1]) if not equals(length, 0) else 0,
         length=length,
         sizes=shape[:depth],
         strides=strides_of(shape)[:depth],

@@ -106,16 +106,11 @@ LOWERINGS: dict[str, Lowering] = {
     "batch_norm": lower_batch_norm,
 }
 
-_OPEN = {
-    "reshape", "flatten", "squeeze", "unsqueeze", "identity", "expand", "tile", "transpose", "slice", "concat", "split",
-    "elementwise", "cast", "gather", "gather_elements", "gather_nd", "softmax", "log_softmax", "layer_norm", "rms_norm",
-    "group_norm", "instance_norm", "sizes", "range", "matmul", "attention", "trilu", "reduce_sum", "reduce_mean",
-    "reduce_max", "reduce_min", "reduce_prod", *SCALAR_OPS,
-}  # fmt: skip
-"""Ops whose lowering takes sizes that are expressions."""
+_FIXED = {"avg_pool", "conv", "max_pool"}
+"""Ops whose lowering takes known sizes only."""
 
 
 def takes_open_sizes(node: Node) -> bool:
     """Whether lowering can plan `node` although sizes of its operands or results may be expressions."""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    return node.op in _OPEN or not any(is_open(value.static_shape) for value in values)
+    return (node.op in LOWERINGS and node.op not in _FIXED) or not any(is_open(value.static_shape) for value in values)

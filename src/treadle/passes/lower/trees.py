@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
@@ -23,7 +24,7 @@ def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
     rows, features = x.static_shape
     targets, trees = y.static_shape[1], len(roots.data)
     steps = float(np.sum(roots.data[:, 1], dtype=np.int64)) + 2 * trees
-    units = rows if targets else 0
+    units = rows if not equals(targets, 0) else 0
     chunks, per_chunk = partition(units, STEP_NS * steps)
     spec = TreesSpec(dtype=x.known_dtype, sum=y.known_dtype, missing=bool((nodes.data[:, 0] & 1).any()))
     return [

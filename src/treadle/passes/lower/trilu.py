@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.graph.dim import maximum, minimum
+from treadle.graph.dim import equals, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.ops.sizes import known_sizes
@@ -21,9 +21,9 @@ def lower_trilu(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     *batch, rows, columns = x.static_shape
     diagonal = minimum(maximum(given[0], -rows), columns)
-    units = elements((*batch, rows)) if columns else 0
+    units = elements((*batch, rows)) if not equals(columns, 0) else 0
     cost = 2.0 * nbytes(y) / BYTES_PER_NS + units
-    chunks, per_chunk = partition(units, cost / max(units, 1))
+    chunks, per_chunk = partition(units, cost / maximum(units, 1))
     spec = TriluSpec(size=x.known_dtype.size, upper=bool(node.attrs["upper"]))
-    args = TriluArgs(units=units, units_per_chunk=per_chunk, rows=max(rows, 1), columns=columns, diagonal=diagonal)
+    args = TriluArgs(units=units, units_per_chunk=per_chunk, rows=maximum(rows, 1), columns=columns, diagonal=diagonal)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

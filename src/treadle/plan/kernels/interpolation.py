@@ -36,5 +36,7 @@ class InterpolationArgs(KernelArgs[T]):
     numerator: T
     denominator: T
     """The scale is numerator / denominator."""
+    taps: T
+    """Taps of a position: as many as the curve has, or 1, which copies the axis."""
     coefficient: T
     """The bits of the f64 that shapes the cubic curve."""

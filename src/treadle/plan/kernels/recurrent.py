@@ -40,7 +40,8 @@ class RecurrentSpec(KernelSpec):
     """A key of PHASES."""
     dtype: DType
     rows: tuple[int, ...]
-    """The one or two heights of blocks of the batch's rows, the larger first."""
+    """The heights of blocks of the batch's rows, the largest first: one, or two that differ by one; or more, down to 1,
+    where the number of rows is open."""
     vectors: int
     """Vectors of a tile of hidden units."""
     ragged: bool
@@ -69,7 +70,8 @@ class RecurrentArgs(KernelArgs[T]):
     blocks: T
     """Units of one direction."""
     large_blocks: T
-    """The first ones, which have rows[0] rows; the others have rows[-1]."""
+    """The first ones, which have `height` rows; the others have one row less."""
+    height: T
     units: T
     units_per_chunk: T
     reverse: T
