@@ -45,8 +45,8 @@ struct PyBufferPool {
     std::shared_ptr<BufferPool> pool;
 };
 
-nb::object acquire(const PyBufferPool& self) {
-    Lease lease = self.pool->acquire();
+nb::object acquire(const PyBufferPool& self, std::size_t size) {
+    Lease lease = self.pool->acquire(size);
     nb::object object = nb::steal(PyType_GenericAlloc(lease_type, 0));
     if (!object.is_valid()) throw nb::python_error();
     new (&reinterpret_cast<PyLease*>(object.ptr())->lease) Lease(std::move(lease));
@@ -62,11 +62,14 @@ void bind_buffer_pool(nb::module_& m) {
     nb::class_<PyBufferPool>(m, "BufferPool", "Leases memory for results, reusing that of earlier results.")
         .def(
             "__init__",
-            [](PyBufferPool* self, std::size_t size, std::size_t max_idle_bytes) {
-                new (self) PyBufferPool{BufferPool::make(size, max_idle_bytes)};
+            [](PyBufferPool* self, std::size_t max_idle_bytes, bool shared) {
+                new (self) PyBufferPool{BufferPool::make(max_idle_bytes, shared)};
             },
-            nb::arg("size"), nb::arg("max_idle_bytes"))
-        .def("acquire", &acquire, "Return memory that nothing else refers to while the lease lives. Raise MemoryError if there is none.")
+            nb::arg("max_idle_bytes"), nb::arg("shared"))
+        .def("acquire", &acquire, nb::arg("size"),
+             "Return memory that nothing else refers to while the lease lives. Raise MemoryError if there is none.")
+        .def_prop_ro("allocations", [](const PyBufferPool& self) { return self.pool->allocations(); },
+                     "How many buffers it has allocated since it was made.")
         .def("clear", [](const PyBufferPool& self) { self.pool->clear(); }, "Free the idle buffers of this pool.")
         .def_static("idle_bytes", &BufferPool::idle_bytes, "Return the size of the idle buffers of all pools.");
 }

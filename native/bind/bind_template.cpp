@@ -139,5 +139,7 @@ void bind_template(nb::module_& m) {
         .def("requested", &ProgramTemplate::requested, nb::arg("sizes"), "Return the values of the requested slots.")
         .def("bind", &bind, nb::arg("sizes"), nb::arg("outputs") = Pairs(), nb::arg("max_workers") = std::vector<int>(),
              "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
-             "offset) of each; empty: each in its own.");
+             "offset) of each; empty: each in its own.")
+        .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
+                     "How many arenas its programs have allocated so far.");
 }

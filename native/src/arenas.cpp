@@ -29,6 +29,7 @@ Block Arenas::take(std::size_t bytes) {
     idle_.reserve(count_ + 1);
     Block arena(shared_ && bytes > 0 ? round_up(bytes) : bytes);
     ++count_;
+    ++allocations_;
     return arena;
 }
 

@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -41,6 +44,12 @@ std::byte* allocate(std::size_t size) {
     return memory;
 }
 
+// Returns the size of a new buffer of a shared pool: 4, 5, 6 or 7 times a power of two.
+std::size_t round_up(std::size_t size) {
+    const std::size_t unit = std::max(std::bit_floor(size) / 4, kAlignment);
+    return size > SIZE_MAX - unit ? size : (size + unit - 1) / unit * unit;
+}
+
 }  // namespace
 
 Lease::~Lease() {
@@ -48,65 +57,110 @@ Lease::~Lease() {
     if (const std::shared_ptr<BufferPool> pool = pool_.lock()) pool->put_back(buffer_);
 }
 
-std::shared_ptr<BufferPool> BufferPool::make(std::size_t size, std::size_t max_idle_bytes) {
-    return std::shared_ptr<BufferPool>(new BufferPool(size, max_idle_bytes));
+std::shared_ptr<BufferPool> BufferPool::make(std::size_t max_idle_bytes, bool shared) {
+    return std::shared_ptr<BufferPool>(new BufferPool(max_idle_bytes, shared));
 }
 
 BufferPool::~BufferPool() { clear(); }
 
-Lease BufferPool::acquire() {
-    std::list<PooledBuffer> buffer;
+Lease BufferPool::acquire(std::size_t size) {
+    Buffers buffer;
     {
         const std::lock_guard lock(context_mutex());
-        if (!idle_.empty()) {
-            buffer.splice(buffer.begin(), idle().buffers, idle_.back());
-            idle_.pop_back();
-            idle().bytes -= size_;
+        if (std::vector<Buffers::iterator>* const fitting = find_idle(size)) {
+            buffer.splice(buffer.begin(), idle().buffers, fitting->back());
+            fitting->pop_back();
+            idle().bytes -= buffer.front().size;
+            own_idle_bytes_ -= buffer.front().size;
+            leased_bytes_ += buffer.front().size;
         }
     }
-    if (buffer.empty()) {
-        buffer.push_back({decltype(PooledBuffer::memory)(allocate(size_)), size_, this});
-        if (!buffer.front().memory) {
-            std::list<PooledBuffer> freed;
-            {
-                const std::lock_guard lock(context_mutex());
-                for (const PooledBuffer& each : idle().buffers) each.pool->idle_.clear();
-                freed.swap(idle().buffers);
-                idle().bytes = 0;
-            }
-            freed.clear();
-            buffer.front().memory.reset(allocate(size_));
+    if (!buffer.empty()) return Lease(std::move(buffer), weak_from_this());
+
+    const std::size_t rounded = shared_ ? round_up(size) : size;
+    buffer.push_back({decltype(PooledBuffer::memory)(allocate(rounded)), rounded, this});
+    Buffers freed;  // destroyed after the lock is released
+    if (!buffer.front().memory) {
+        {
+            const std::lock_guard lock(context_mutex());
+            for (const PooledBuffer& each : idle().buffers) each.pool->forget_idle();
+            freed.swap(idle().buffers);
+            idle().bytes = 0;
         }
-        if (!buffer.front().memory) throw std::bad_alloc();
+        freed.clear();
+        buffer.front().memory.reset(allocate(rounded));
+    }
+    if (!buffer.front().memory) throw std::bad_alloc();
+    {
+        const std::lock_guard lock(context_mutex());
+        ++allocations_;
+        leased_bytes_ += rounded;
+        most_leased_bytes_ = std::max(most_leased_bytes_, leased_bytes_);
+        if (shared_) drop_surplus(freed);
     }
     return Lease(std::move(buffer), weak_from_this());
 }
 
-void BufferPool::clear() {
-    std::list<PooledBuffer> freed;  // declared first, so destroyed after the lock is released
-    const std::lock_guard lock(context_mutex());
-    for (const auto& each : idle_) freed.splice(freed.end(), idle().buffers, each);
-    idle().bytes -= size_ * idle_.size();
-    idle_.clear();
+std::vector<BufferPool::Buffers::iterator>* BufferPool::find_idle(std::size_t size) {
+    for (auto each = idle_.lower_bound(size); each != idle_.end(); ++each) {
+        if (shared_ ? each->first / 2 > size : each->first != size) break;
+        if (!each->second.empty()) return &each->second;
+    }
+    return nullptr;
 }
 
-void BufferPool::put_back(std::list<PooledBuffer>& buffer) noexcept {
-    std::list<PooledBuffer> freed;
+void BufferPool::drop(Buffers::iterator first, Buffers& freed) {
+    std::vector<Buffers::iterator>& own = idle_.find(first->size)->second;
+    own.erase(own.begin());
+    own_idle_bytes_ -= first->size;
+    idle().bytes -= first->size;
+    freed.splice(freed.end(), idle().buffers, first);
+}
+
+void BufferPool::drop_surplus(Buffers& freed) {
+    Buffers& all = idle().buffers;
+    for (auto each = all.begin(); own_idle_bytes_ > most_leased_bytes_;) {
+        const auto next = std::next(each);
+        if (each->pool == this) drop(each, freed);
+        each = next;
+    }
+}
+
+void BufferPool::forget_idle() {
+    idle_.clear();
+    own_idle_bytes_ = 0;
+}
+
+void BufferPool::clear() {
+    Buffers freed;  // declared first, so destroyed after the lock is released
     const std::lock_guard lock(context_mutex());
+    for (const auto& [size, buffers] : idle_) {
+        for (const auto& each : buffers) freed.splice(freed.end(), idle().buffers, each);
+    }
+    idle().bytes -= own_idle_bytes_;
+    forget_idle();
+}
+
+void BufferPool::put_back(Buffers& buffer) noexcept {
+    Buffers freed;
+    const std::lock_guard lock(context_mutex());
+    const std::size_t size = buffer.front().size;
+    leased_bytes_ -= size;
     try {
-        idle_.push_back(buffer.begin());
+        idle_[size].push_back(buffer.begin());
     } catch (const std::bad_alloc&) {
         return;  // the caller frees the buffer
     }
     Idle& all = idle();
     all.buffers.splice(all.buffers.end(), buffer);
-    all.bytes += size_;
-    while (all.bytes > max_idle_bytes_) {
-        PooledBuffer& first = all.buffers.front();
-        first.pool->idle_.erase(first.pool->idle_.begin());
-        all.bytes -= first.size;
-        freed.splice(freed.end(), all.buffers, all.buffers.begin());
-    }
+    all.bytes += size;
+    own_idle_bytes_ += size;
+    while (all.bytes > max_idle_bytes_) all.buffers.front().pool->drop(all.buffers.begin(), freed);
+}
+
+std::size_t BufferPool::allocations() const {
+    const std::lock_guard lock(context_mutex());
+    return allocations_;
 }
 
 std::size_t BufferPool::idle_bytes() {

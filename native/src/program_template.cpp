@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <string>
+
+#include "treadle/fork.h"
 
 namespace treadle {
 
@@ -268,6 +271,11 @@ void ProgramTemplate::set_priorities(Parts& parts) const {
             record.priority += parts.steps[first + i].cost_ns;
         }
     }
+}
+
+std::size_t ProgramTemplate::arena_allocations() const {
+    const std::lock_guard lock(context_mutex());
+    return arenas_->allocations();
 }
 
 }  // namespace treadle

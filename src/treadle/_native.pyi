@@ -294,21 +294,30 @@ class ProgramTemplate:
         Raises BindingFailure; ValueError for sizes of another template, or faulty `outputs` or `max_workers`.
         """
 
+    @property
+    def arena_allocations(self) -> int:
+        """How many arenas its programs have allocated so far."""
+
 class Lease:
     """Memory of results, aligned to 64 bytes. It returns to its pool when nothing refers to it any more."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class BufferPool:
-    """Leases buffers of `size` bytes, the one returned last first. Any thread may use it.
+    """Leases buffers, of several equal ones that which was returned last. Any thread may use it.
 
     If the idle buffers of all pools of the process exceed `max_idle_bytes` when one is returned, those returned first
-    are freed.
+    are freed. A `shared` pool leases idle buffers of up to twice the requested size, too, and keeps no more idle bytes
+    than it ever leased at once.
     """
 
-    def __init__(self, size: int, max_idle_bytes: int) -> None: ...
-    def acquire(self) -> Lease:
-        """Return memory with undefined content that nothing else refers to.
+    def __init__(self, max_idle_bytes: int, shared: bool) -> None: ...
+    @property
+    def allocations(self) -> int:
+        """How many buffers it has allocated since it was made."""
+
+    def acquire(self, size: int) -> Lease:
+        """Return memory of at least `size` bytes, with undefined content, that nothing else refers to.
 
         If the system has no memory, the idle buffers of all pools are freed first. Raises MemoryError if that is not
         enough.

@@ -24,11 +24,14 @@ public:
     std::vector<Block> drain();
     // count() returns how many arenas exist, idle and lent.
     std::size_t count() const { return count_; }
+    // allocations() returns how many arenas have been allocated so far.
+    std::size_t allocations() const { return allocations_; }
 
 private:
     bool shared_;
     std::vector<Block> idle_;  // the one returned last is at the end; has capacity for all
     std::size_t count_ = 0;    // idle and lent
+    std::size_t allocations_ = 0;
 };
 
 }  // namespace treadle

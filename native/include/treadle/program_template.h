@@ -81,6 +81,9 @@ public:
                                             parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_);
     }
 
+    // arena_allocations() returns how many arenas its programs have allocated so far.
+    std::size_t arena_allocations() const;
+
 private:
     // What the constructor of a program takes, and what its steps refer to.
     struct Parts {

@@ -17,7 +17,7 @@ from treadle.errors import InternalError, KernelError, MemoryLimitError, RunTime
 from treadle.graph.node import smallest_cap
 from treadle.runtime.caps import effective_caps
 from treadle.runtime.control import DEFAULT, Request
-from treadle.runtime.outputs import ArraySpec, Outputs
+from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -90,10 +90,11 @@ class Executable:
 
     instances: ClassVar[weakref.WeakSet[Executable]] = weakref.WeakSet()
 
-    def __init__(self, program: _native.Program, outputs: Outputs, code: Code) -> None:
+    def __init__(self, program: _native.Program, outputs: Outputs, pool: OutputPool, code: Code) -> None:
         """Make an executable of a native program whose bound memory is the inputs, then the buffers of `outputs`."""
         self._program = program
         self._outputs = outputs
+        self._pool = pool
         self._code = code
         self._layout: Layout | None = None
         PROGRAMS.register(self, program.id, code.labels)
@@ -102,7 +103,8 @@ class Executable:
     @classmethod
     def of(cls, layout: Layout) -> Executable:
         """Return the executable of a layout."""
-        outputs = Outputs(layout.outputs)
+        pool = OutputPool(shared=False)
+        outputs = Outputs(layout.outputs, pool)
         buffers, offsets = _bound(layout, outputs.locations)
         program = _native.Program(
             steps=[
@@ -116,7 +118,8 @@ class Executable:
             max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
         )
         caps = [step.caps for step in layout.steps]
-        executable = cls(program, outputs, Code(tuple(layout.labels), caps, layout.reasons, layout.isa, layout.kept))
+        code = Code(tuple(layout.labels), caps, layout.reasons, layout.isa, layout.kept)
+        executable = cls(program, outputs, pool, code)
         executable._layout = layout
         return executable
 
@@ -149,7 +152,7 @@ class Executable:
     def trim(self) -> None:
         """Free the arenas that no run uses at the moment, and output blocks that no array uses."""
         self._program.trim()
-        self._outputs.trim()
+        self._pool.trim()
 
     @property
     def takes_addresses(self) -> bool:

@@ -4,8 +4,9 @@ The first write to a page of new memory costs about ten times as much as a later
 page and clear it. Allocators return freed memory to the system, so each run would pay that again. To allocate a small
 array also takes longer than to compute it; a view of a common block costs half.
 
-So outputs of one shape and dtype share blocks. A block's memory belongs to a pool of the native core. All arrays of a
-run in one block refer to one lease, and so do their views; when the last of them is gone, the lease returns the block.
+So outputs of one shape and dtype share blocks. A block's memory belongs to a pool of the native core, which all
+bindings of a template share. All arrays of a run in one block refer to one lease, and so do their views; when the last
+of them is gone, the lease returns the block.
 """
 
 from __future__ import annotations
@@ -77,24 +78,42 @@ def blocks_of(specs: Sequence[ArraySpec]) -> list[Block]:
     return blocks
 
 
-class Outputs:
-    """Allocates the outputs of a plan.
+class OutputPool:
+    """The memory of outputs, which runs use one after another.
 
-    The process keeps at most TREADLE_OUTPUTS_MB of idle blocks; the variable is read here.
+    The process keeps at most TREADLE_OUTPUTS_MB of it idle.
     """
 
-    def __init__(self, specs: Sequence[ArraySpec]) -> None:
-        limit = knobs.get("TREADLE_OUTPUTS_MB") << 20
+    def __init__(self, *, shared: bool) -> None:
+        """Make a pool; read TREADLE_OUTPUTS_MB. `shared`: for several plans, whose outputs differ in size."""
+        self.limit = knobs.get("TREADLE_OUTPUTS_MB") << 20
+        self._native = _native.BufferPool(self.limit, shared)
+        self.acquire = self._native.acquire
+
+    @property
+    def allocations(self) -> int:
+        """How many blocks it has allocated since it was made."""
+        return self._native.allocations
+
+    def trim(self) -> None:
+        """Free the blocks that no array uses."""
+        self._native.clear()
+
+
+class Outputs:
+    """Allocates the outputs of a plan."""
+
+    def __init__(self, specs: Sequence[ArraySpec], pool: OutputPool) -> None:
+        """Let outputs with these `specs` have memory of `pool`."""
         blocks = blocks_of(specs)
         if sum(block.size for block in blocks) < MIN_BYTES:
             blocks = []
         pooled = [
             block
             for block in blocks
-            if block.size <= limit and (block.size >= MIN_BLOCK_BYTES or len(block.indices) >= MIN_SHARED)
+            if block.size <= pool.limit and (block.size >= MIN_BLOCK_BYTES or len(block.indices) >= MIN_SHARED)
         ]
-        self._pools = {size: _native.BufferPool(size, limit) for size in {block.size for block in pooled}}
-        self._acquire = [self._pools[block.size].acquire for block in pooled]
+        self._acquire = [partial(pool.acquire, block.size) for block in pooled]
         self._shapes = [(len(block.indices), *block.spec.shape) for block in pooled]
         self._dtypes = [block.spec.dtype for block in pooled]
         self._starts = [0] * len(pooled)
@@ -131,11 +150,6 @@ class Outputs:
         arrays = [*chain.from_iterable(blocks), *[empty() for empty in self._empty]]
         buffers = [*leases, *arrays[len(arrays) - len(self._empty) :]]
         return arrays if self._in_order is None else list(self._in_order(arrays)), buffers
-
-    def trim(self) -> None:
-        """Free the blocks that no array uses."""
-        for pool in self._pools.values():
-            pool.clear()
 
 
 def _sorter(indices: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Array]] | None:

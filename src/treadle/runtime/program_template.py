@@ -12,7 +12,7 @@ from treadle import _native, forking
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
 from treadle.runtime.executable import Code, Executable
-from treadle.runtime.outputs import ArraySpec, Outputs
+from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import StepLabel
 
 MOST_BINDINGS = 64
@@ -108,6 +108,8 @@ class ProgramTemplate:
             requested=[slot for output in layout.outputs for slot in output.shape],
             max_workers=[smallest_cap(own.values()) for own in caps],
         )
+        self.output_pool = OutputPool(shared=True)
+        """The memory of the outputs of all bindings."""
         self._bindings: LRU[tuple[int, ...], Executable] = LRU(MOST_BINDINGS)
         self._lock = forking.lock()
         self._live: weakref.WeakSet[Executable] = weakref.WeakSet()  # guarded by _lock, like _max_workers
@@ -117,6 +119,11 @@ class ProgramTemplate:
     def layout(self) -> TemplateLayout:
         """The parts that it was made of."""
         return self._layout
+
+    @property
+    def arena_allocations(self) -> int:
+        """How many arenas the runs of its bindings have allocated so far."""
+        return self._native.arena_allocations
 
     def bind(self, symbols: tuple[int, ...]) -> Executable:
         """Return the executable for the symbols' values, which may be one that was bound before.
@@ -146,9 +153,9 @@ class ProgramTemplate:
         specs = [
             ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype) for output in self._layout.outputs
         ]
-        outputs = Outputs(specs)
+        outputs = Outputs(specs, self.output_pool)
         program = self._native.bind(sizes, [] if outputs.all_separate else outputs.locations, self._max_workers)
-        executable = Executable(program, outputs, self._code)
+        executable = Executable(program, outputs, self.output_pool, self._code)
         self._live.add(executable)
         return executable
 
