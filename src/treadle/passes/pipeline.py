@@ -7,6 +7,7 @@ from treadle.passes.absorb_transposes import AbsorbTransposes
 from treadle.passes.base import PassContext
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.choose_precision import ChoosePrecision
+from treadle.passes.expand_conv_transpose import ExpandConvTranspose
 from treadle.passes.fold_batch_norm import FoldBatchNorm
 from treadle.passes.fold_constants import FoldConstants
 from treadle.passes.fold_pads import FoldPads
@@ -45,6 +46,7 @@ SIMPLIFY: Steps = [
     (FoldPads(), "once no transpose stands between a pad and its convolution"),
     (SimplifyArithmetic(), "cheaper steps in the fused loops"),
     (FoldBatchNorm(), "it becomes weights, or arithmetic that an epilogue takes"),
+    (ExpandConvTranspose(), "once batch normalisation is in its weights; before layouts and epilogues of convolutions"),
     (FuseLayerNorm(), "one pass over memory instead of seven; before its steps are fused into other loops"),
     (FuseSoftmax(), "likewise"),
     (FoldScales(), "a factor between transpose and matmul would keep them apart"),

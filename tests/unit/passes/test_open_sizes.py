@@ -18,6 +18,7 @@ from treadle.passes.absorb_transposes import AbsorbTransposes
 from treadle.passes.base import Pass, PassContext
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.choose_precision import ChoosePrecision
+from treadle.passes.expand_conv_transpose import ExpandConvTranspose
 from treadle.passes.fold_batch_norm import FoldBatchNorm
 from treadle.passes.fold_constants import FoldConstants
 from treadle.passes.fold_pads import FoldPads
@@ -102,6 +103,12 @@ def arithmetic(w: Writer, b: int, n: int) -> Value:
 def batch_norm(w: Writer, b: int, n: int) -> Value:
     statistics = [w.constant(np.arange(1, 5)) for _ in range(4)]
     return w.op("batch_norm", w.conv(w.input(b, 3, n, 5), (3, 4)), *statistics, epsilon=1e-5)
+
+
+def enlarged(w: Writer, b: int, n: int) -> Value:
+    attrs = {"pads": (1, 1, 1, 1), "dilations": (1, 1), "groups": 1, "output_padding": (0, 0)}
+    x = w.op("conv_transpose", w.input(b, 3, n, 5), w.weights(3, 4, 4, 4), None, strides=(2, 2), **attrs)
+    return w.op("conv_transpose", x, w.weights(4, 2, 3, 3), None, strides=(3, 1), **attrs)
 
 
 def layer_norm(w: Writer, x: Value) -> Value:
@@ -222,6 +229,11 @@ CASES: dict[str, tuple[Build, Sequence[Pass], str]] = {
     "fold_pads": (pads, [FoldPads()], "conv"),
     "simplify_arithmetic": (arithmetic, [SimplifyArithmetic()] * 2, "mul mul neg"),
     "fold_batch_norm": (batch_norm, [FoldBatchNorm()], "conv"),
+    "expand_conv_transpose": (
+        enlarged,
+        [ExpandConvTranspose()],
+        "conv reshape transpose reshape slice conv reshape transpose reshape slice",
+    ),
     "fuse_layer_norm": (normalized, [FuseLayerNorm()] * 3, "layer_norm"),
     "fuse_softmax": (softmax, [FuseSoftmax()], "softmax"),
     "fold_scales": (scales, [FoldScales()] * 2, "matmul conv reduce_mean reshape matmul mul add"),

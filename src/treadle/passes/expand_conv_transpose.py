@@ -1,0 +1,152 @@
+"""Turns transposed convolutions into convolutions whose channels are spread over the pixels of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.graph.dim import at_least, ceil_div, equals, is_expression
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape, elements
+from treadle.graph.value import Value
+from treadle.passes.base import PassContext
+from treadle.passes.match import Edit, Rules, sweep
+
+Array = np.ndarray[Any, Any]
+
+
+class ExpandConvTranspose:
+    """%y = conv_transpose(%x, %w, %b) strides=(s, s)  ->  %c = conv(%x, %w', %b') strides=(1, 1); %y = %c with every
+    s * s channels as a square of pixels
+
+    Only for constant weights. What the pads take away is sliced off, unless the pads of the convolution can leave it
+    out.
+    """
+
+    name = "expand_conv_transpose"
+
+    def run(self, graph: Graph, context: PassContext) -> bool:
+        return sweep(graph, context, _RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One spatial axis: `size` positions of x give `out` of y. `shift` of the pads at the begin are left out by the
+    convolution, whose first tap is `last` positions before its position.
+    """
+
+    size: int
+    out: int
+    stride: int
+    kernel: int
+    dilation: int
+    shift: int
+    crop: int
+
+    @staticmethod
+    def of(size: int, out: int, stride: int, kernel: int, dilation: int, begin: int) -> _Axis:
+        """The axis with the fewest taps; of those, the one without a slice at the begin."""
+        at_once = _Axis(size, out, stride, kernel, dilation, begin, 0)
+        sliced = _Axis(size, out, stride, kernel, dilation, begin - begin % stride, begin % stride)
+        return min(at_once, sliced, key=lambda axis: axis.taps)
+
+    @property
+    def reach(self) -> int:
+        """Positions of the kernel, those between its taps included."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def last(self) -> int:
+        return (self.reach - 1 - self.shift) // self.stride
+
+    @property
+    def taps(self) -> int:
+        """Taps of the convolution."""
+        return self.last + (self.stride - 1 + self.shift) // self.stride + 1
+
+    @property
+    def positions(self) -> int:
+        """Positions of the convolution's result: each gives `stride` of y."""
+        return ceil_div(self.out + self.crop, self.stride)
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """The pads of the convolution."""
+        return self.last, self.positions - self.size + self.taps - 1 - self.last
+
+    def places(self) -> Array:
+        """[stride, taps]: for each position of y within a stride the place of each tap in the kernel; `kernel`: none"""
+        place = self.stride * (self.last - np.arange(self.taps)) + np.arange(self.stride)[:, None] + self.shift
+        is_there = (place >= 0) & (place < self.reach) & (place % self.dilation == 0)
+        return np.where(is_there, place // self.dilation, self.kernel)
+
+
+def _expand(node: Node, edit: Edit) -> Value | None:
+    x, w = node.operand(0), node.operand(1)
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if w.data is None or w.dtype not in (dtypes.f32, dtypes.f64) or (bias is not None and bias.data is None):
+        return None
+    batch, _, *sizes = x.static_shape
+    channels, *out = node.output.static_shape[1:]
+    if len(sizes) > 2 or not all(at_least(size, 1) for size in (*sizes, *out)) or 0 in w.static_shape:
+        return None
+    strides, dilations, begins = node.attrs["strides"], node.attrs["dilations"], node.attrs["pads"]
+    axes = [_Axis.of(*each) for each in zip(sizes, out, strides, w.static_shape[2:], dilations, begins, strict=False)]
+    pads = tuple(axis.pads[end] for end in (0, 1) for axis in axes)
+    if any(is_expression(pad) or pad < 0 for pad in pads):
+        return None
+    spread = elements(strides)
+    inputs = [x, edit.constant(_weights(w.data, node.attrs["groups"], axes), name=w.name)]
+    if bias is not None and bias.data is not None:
+        inputs.append(edit.constant(np.repeat(bias.data, spread), name=bias.name))
+    attrs = {
+        "strides": (1,) * len(axes),
+        "pads": pads,
+        "dilations": (1,) * len(axes),
+        "groups": node.attrs["groups"],
+    }
+    found = edit.add("conv", inputs, attrs, name=node.name)
+    if spread > 1:
+        found = _spread(found, (batch, channels), axes, edit)
+    return _cropped(found, axes, edit)
+
+
+def _weights(w: Array, groups: int, axes: list[_Axis]) -> Array:
+    """w [C, M / groups, *kernel] as [M * strides, C / groups, *taps]."""
+    rank = len(axes)
+    grouped = w.reshape(groups, -1, *w.shape[1:])
+    taken = np.pad(grouped, [(0, 0)] * 3 + [(0, 1)] * rank)
+    for number, axis in enumerate(axes):
+        taken = np.take(taken, axis.places(), axis=3 + 2 * number)
+    firsts, seconds = (tuple(range(start, 3 + 2 * rank, 2)) for start in (3, 4))
+    moved = taken.transpose(0, 2, *firsts, 1, *seconds)
+    return np.ascontiguousarray(moved).reshape(-1, grouped.shape[1], *(axis.taps for axis in axes))
+
+
+def _spread(found: Value, outer: StaticShape, axes: list[_Axis], edit: Edit) -> Value:
+    """[N, M * strides, *positions] as [N, M, *(positions * strides)]."""
+    rank = len(axes)
+    strides, positions = [axis.stride for axis in axes], [axis.positions for axis in axes]
+    apart = edit.reshape(found, (*outer, *strides, *positions))
+    pairs = [place for number in range(rank) for place in (2 + rank + number, 2 + number)]
+    moved = edit.add("transpose", [apart], {"perm": (0, 1, *pairs)})
+    wide = (stride * size for stride, size in zip(strides, positions, strict=True))
+    return edit.reshape(moved, (*outer, *wide))
+
+
+def _cropped(found: Value, axes: list[_Axis], edit: Edit) -> Value:
+    """`found` without what the pads take away."""
+    cut = [number for number, axis in enumerate(axes) if not equals(axis.out, axis.positions * axis.stride)]
+    if not cut:
+        return found
+    begins = [axes[number].crop for number in cut]
+    ends = [axes[number].crop + axes[number].out for number in cut]
+    over, steps = [2 + number for number in cut], [1] * len(cut)
+    return edit.add("slice", [found, *(edit.sizes(tuple(numbers)) for numbers in (begins, ends, over, steps))])
+
+
+_RULES: Rules = {"conv_transpose": (_expand,)}
