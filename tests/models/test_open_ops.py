@@ -284,11 +284,13 @@ CASES: dict[str, Case] = {
     "one hot of an open depth": depth_as_wide(),
     "reverse sequence": one("ReverseSequence", {"x": ["h", "b", 3], "n": ["b"]}, draws={"n": whole(1, 6)}, sizes=LONG),
     "trees": trees(),
+    "einsum": one("Einsum", {"x": ["b", "h", 4, 8], "z": ["b", "w", 4, 8]}, equation="bqhd,bkhd->bhqk"),
+    "einsum of rows": one("Einsum", {"x": ["b", "h"], "z": ["w"]}, equation="bh,w->wbh"),
     "flatten": one("Flatten", IMAGE),
     "norm of all": one("ReduceL2", IMAGE),
 }
 
-ROUNDED = ("norm of all", *layers())
+ROUNDED = ("einsum", "norm of all", *layers())
 """Sums in another order: results may differ in the last bits."""
 
 AFTER_A_RUN = ("space to depth",)

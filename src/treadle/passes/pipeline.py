@@ -8,6 +8,7 @@ from treadle.passes.base import PassContext
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.choose_precision import ChoosePrecision
 from treadle.passes.expand_conv_transpose import ExpandConvTranspose
+from treadle.passes.expand_einsum import ExpandEinsum
 from treadle.passes.fold_batch_norm import FoldBatchNorm
 from treadle.passes.fold_constants import FoldConstants
 from treadle.passes.fold_pads import FoldPads
@@ -38,6 +39,7 @@ INFER: Steps = [
 SIMPLIFY: Steps = [
     (RemoveDead(), "a dead reader would hide that a value has only one live reader"),
     (FoldConstants(), "simplified operands make more nodes constant"),
+    (ExpandEinsum(), "passes know its transposes and matrix products"),
     (SimplifyIdentities(), "nodes that do nothing stand between those that belong together"),
     (SimplifyBroadcasts(), "an expanded operand is memory traffic for nothing"),
     (SimplifyReshapes(), "one form of reshape, so that later rules know one form"),

@@ -19,6 +19,7 @@ from treadle.passes.base import Pass, PassContext
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.choose_precision import ChoosePrecision
 from treadle.passes.expand_conv_transpose import ExpandConvTranspose
+from treadle.passes.expand_einsum import ExpandEinsum
 from treadle.passes.fold_batch_norm import FoldBatchNorm
 from treadle.passes.fold_constants import FoldConstants
 from treadle.passes.fold_pads import FoldPads
@@ -109,6 +110,11 @@ def enlarged(w: Writer, b: int, n: int) -> Value:
     attrs = {"pads": (1, 1, 1, 1), "dilations": (1, 1), "groups": 1, "output_padding": (0, 0)}
     x = w.op("conv_transpose", w.input(b, 3, n, 5), w.weights(3, 4, 4, 4), None, strides=(2, 2), **attrs)
     return w.op("conv_transpose", x, w.weights(4, 2, 3, 3), None, strides=(3, 1), **attrs)
+
+
+def einsums(w: Writer, b: int, n: int) -> Value:
+    scores = w.op("einsum", w.input(b, n, 4, 8), w.input(b, n, 4, 8, name="k"), equation="bqhd,bkhd->bhqk")
+    return w.op("einsum", scores, w.input(b, n, name="w"), w.weights(4, 5), equation="bhqk,bk,hm->qmb")
 
 
 def layer_norm(w: Writer, x: Value) -> Value:
@@ -233,6 +239,11 @@ CASES: dict[str, tuple[Build, Sequence[Pass], str]] = {
         enlarged,
         [ExpandConvTranspose()],
         "conv reshape transpose reshape slice conv reshape transpose reshape slice",
+    ),
+    "expand_einsum": (
+        einsums,
+        [ExpandEinsum()],
+        "transpose transpose matmul reshape reshape matmul reshape transpose reshape matmul reshape transpose",
     ),
     "fuse_layer_norm": (normalized, [FuseLayerNorm()] * 3, "layer_norm"),
     "fuse_softmax": (softmax, [FuseSoftmax()], "softmax"),
