@@ -31,10 +31,10 @@ def towers(count: int) -> ModelProto:
 
 
 def data_dependent() -> Session:
-    """A product by NumPy (einsum has no kernel) of the result of NonZero: a Python step between two stages."""
+    """A product by NumPy (einsum with "..." has no kernel) of the result of NonZero: a Python step between two stages."""
     w = small.ModelWriter()
     found = w.op("Cast", w.op("NonZero", "x"), to=small.FLOAT)
-    product = w.op("Einsum", found, "w", equation="ij,jk->ik")
+    product = w.op("Einsum", found, "w", equation="...ij,...jk->...ik")
     w.op("ReduceMax", product, axes=[0, 1], keepdims=0)
     w.nodes[-1].output[0] = "y"
     return Session(w.model({"x": (small.FLOAT, [40, 40]), "w": (small.FLOAT, [1600, 2000])}, {"y": (small.FLOAT, [])}))

@@ -284,6 +284,8 @@ CASES: dict[str, Case] = {
     "one hot of an open depth": depth_as_wide(),
     "reverse sequence": one("ReverseSequence", {"x": ["h", "b", 3], "n": ["b"]}, draws={"n": whole(1, 6)}, sizes=LONG),
     "trees": trees(),
+    "top k": one("TopK", {"x": ["h", "b"]}, {"k": np.array([3])}, outputs=["y", "i"], axis=0, sizes=LONG),
+    "top k of channels": one("TopK", {"x": ["b", 7, "h"]}, {"k": np.array([2])}, outputs=["y", "i"], axis=1),
     "einsum": one("Einsum", {"x": ["b", "h", 4, 8], "z": ["b", "w", 4, 8]}, equation="bqhd,bkhd->bhqk"),
     "einsum of rows": one("Einsum", {"x": ["b", "h"], "z": ["w"]}, equation="bh,w->wbh"),
     "flatten": one("Flatten", IMAGE),

@@ -1,4 +1,4 @@
-"""argmax, argmin, cumsum, trilu."""
+"""argmax, argmin, cumsum, top_k, trilu."""
 
 from typing import Any
 
@@ -48,6 +48,24 @@ def test_sums_run_along_every_axis(target: Target, exclusive: bool, reverse: boo
             x = np.random.default_rng(2).integers(-9, 9, (4, 7, 37)).astype(dtype)
             SingleNode("cumsum", [x], {"axis": axis, **attrs}).check(target)
     SingleNode("cumsum", [np.zeros((3, 0), np.float32)], {"axis": 1, **attrs}).check(target)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.int8, np.uint32])
+def test_the_first_elements_are_found_in_order(target: Target, largest: bool, dtype: Any) -> None:
+    """
+    None of a row, one, some, all of it; on every axis, with ties and NaN.
+    """
+    generator = np.random.default_rng(3)
+    attrs = {"largest": largest, "sorted": True}
+    for shape in ((3, 1, 5), (2, 37, 19), (1, 16, 33)):
+        x = generator.integers(-20, 20, shape).astype(dtype)
+        if x.dtype.kind == "f":
+            x[generator.random(shape) < 0.05] = np.nan
+        for axis in range(3):
+            for count in {0, 1, shape[axis] // 2, shape[axis]}:
+                node = SingleNode("top_k", [x, np.array(count)], {"axis": axis, **attrs}, constants=(1,), outputs=2)
+                node.check(target)
 
 
 @pytest.mark.parametrize("upper", [False, True])

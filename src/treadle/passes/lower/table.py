@@ -41,6 +41,7 @@ from treadle.passes.lower.sizes import lower_sizes
 from treadle.passes.lower.slice import lower_slice
 from treadle.passes.lower.softmax import lower_softmax
 from treadle.passes.lower.split import lower_split
+from treadle.passes.lower.top_k import lower_top_k
 from treadle.passes.lower.transpose import lower_transpose
 from treadle.passes.lower.trees import lower_trees
 from treadle.passes.lower.trilu import lower_trilu
@@ -90,6 +91,7 @@ LOWERINGS: dict[str, Lowering] = {
     "trilu": lower_trilu,
     "trees": lower_trees,
     "cumsum": lower_cumsum,
+    "top_k": lower_top_k,
     "argmax": lower_arg_reduce,
     "argmin": lower_arg_reduce,
     "reduce_sum": lower_reduce,
