@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <mutex>
 #include <new>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMapped = std::size_t{128} << 10;  // from here on the C library maps buffers too, at first
 constexpr std::size_t kWorthHugePages = std::size_t{4} << 20;
 
 // The idle buffers of all pools, the one returned first in front.
@@ -31,17 +33,20 @@ Idle& idle() {
     return *all;
 }
 
-std::byte* allocate(std::size_t size) {
-    if (size > SIZE_MAX - kAlignment) return nullptr;
-    const std::size_t whole = (size + kAlignment - 1) / kAlignment * kAlignment;
-    auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
+using Memory = std::unique_ptr<std::byte, FreeBuffer>;
+
+// Returns an empty pointer if there is no memory.
+Memory allocate(std::size_t size) {
+    const std::size_t unit = size < kMapped ? kAlignment : kPage;
+    if (size > SIZE_MAX - unit) return {};
+    const std::size_t whole = (size + unit - 1) / unit * unit;
+    if (whole < kMapped) return Memory(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
+    void* const memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return {};
 #ifdef MADV_HUGEPAGE
-    if (memory != nullptr && whole >= kWorthHugePages) {
-        const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(memory) % kPage) % kPage;
-        madvise(memory + before, whole - before, MADV_HUGEPAGE);  // advice: if it is refused, only speed changes
-    }
+    if (whole >= kWorthHugePages) madvise(memory, whole, MADV_HUGEPAGE);  // advice: if it is refused, only speed changes
 #endif
-    return memory;
+    return Memory(static_cast<std::byte*>(memory), FreeBuffer{whole});
 }
 
 // Returns the size of a new buffer of a shared pool: 4, 5, 6 or 7 times a power of two.
@@ -51,6 +56,14 @@ std::size_t round_up(std::size_t size) {
 }
 
 }  // namespace
+
+void FreeBuffer::operator()(std::byte* memory) const {
+    if (mapped > 0) {
+        munmap(memory, mapped);
+    } else {
+        std::free(memory);
+    }
+}
 
 Lease::~Lease() {
     if (buffer_.empty()) return;
@@ -78,7 +91,7 @@ Lease BufferPool::acquire(std::size_t size) {
     if (!buffer.empty()) return Lease(std::move(buffer), weak_from_this());
 
     const std::size_t rounded = shared_ ? round_up(size) : size;
-    buffer.push_back({decltype(PooledBuffer::memory)(allocate(rounded)), rounded, this});
+    buffer.push_back({allocate(rounded), rounded, this});
     Buffers freed;  // destroyed after the lock is released
     if (!buffer.front().memory) {
         {
@@ -88,7 +101,7 @@ Lease BufferPool::acquire(std::size_t size) {
             idle().bytes = 0;
         }
         freed.clear();
-        buffer.front().memory.reset(allocate(rounded));
+        buffer.front().memory = allocate(rounded);
     }
     if (!buffer.front().memory) throw std::bad_alloc();
     {

@@ -117,6 +117,18 @@ TREADLE_TEST(a_shared_pool_leases_the_smallest_buffer_that_wastes_no_more_than_h
     CHECK_EQUAL(4u, pool->allocations());
 }
 
+TREADLE_TEST(large_buffers_are_aligned_and_can_be_written) {
+    const auto pool = BufferPool::make(kMost, false);
+    for (const std::size_t size : {(std::size_t{128} << 10) - 1, std::size_t{128} << 10, (std::size_t{8} << 20) + 1}) {
+        const Lease lease = pool->acquire(size);
+        CHECK_EQUAL(size, lease.size());
+        CHECK_EQUAL(0u, reinterpret_cast<std::uintptr_t>(lease.data()) % 64);
+        std::memset(lease.data(), 1, size);
+    }
+    pool->clear();
+    CHECK_EQUAL(0u, BufferPool::idle_bytes());
+}
+
 TREADLE_TEST(requests_that_grow_slowly_share_buffers) {
     const auto pool = BufferPool::make(kMost, true);
     for (std::size_t size = 4096; size < 32768; size += 64) {

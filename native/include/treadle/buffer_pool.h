@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <list>
 #include <map>
 #include <memory>
@@ -12,12 +11,16 @@ namespace treadle {
 
 class BufferPool;
 
-// PooledBuffer is memory aligned to 64 bytes, and the pool that keeps it while it is idle.
+// FreeBuffer frees the memory of a buffer.
+struct FreeBuffer {
+    std::size_t mapped = 0;  // length of the mapping; 0 if the memory came from the heap
+    void operator()(std::byte* memory) const;
+};
+
+// PooledBuffer is memory aligned to 64 bytes, and the pool that keeps it while it is idle. Large buffers are mappings of
+// their own: where sizes vary, freed ones would leave gaps in the heap that stay resident.
 struct PooledBuffer {
-    struct Free {
-        void operator()(std::byte* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<std::byte, Free> memory;
+    std::unique_ptr<std::byte, FreeBuffer> memory;
     std::size_t size = 0;
     BufferPool* pool = nullptr;
 };
