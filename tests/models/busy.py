@@ -31,7 +31,7 @@ def towers(count: int) -> ModelProto:
 
 
 def data_dependent() -> Session:
-    """A product by NumPy (einsum with "..." has no kernel) of the result of NonZero: a Python step between two stages."""
+    """A product by NumPy (Einsum of "..." has no kernel) of the result of NonZero: a Python step between two stages."""
     w = small.ModelWriter()
     found = w.op("Cast", w.op("NonZero", "x"), to=small.FLOAT)
     product = w.op("Einsum", found, "w", equation="...ij,...jk->...ik")
