@@ -14,7 +14,7 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
-from treadle.errors import RunError
+from treadle.errors import RunError, ShapeError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.guard import is_assumed
@@ -30,7 +30,7 @@ from treadle.passes.lower.table import takes_open_sizes
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize
 from treadle.passes.regions import Region, first_region
-from treadle.passes.specialize import specialize, specialize_open
+from treadle.passes.specialize import large_sample_size, specialize, specialize_open
 from treadle.plan.bound import bound
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
@@ -93,7 +93,8 @@ def compile_open(
         graph: A graph with open dimensions.
         options: How to compile.
         outputs: The names of the outputs to compute.
-        hints: Sizes of symbols by which decisions are taken that no proof settles; None: sample sizes.
+        hints: Sizes of symbols by which decisions are taken that no proof settles, sample sizes for the others; None:
+            sample sizes, small ones if they fit the graph, else large ones.
 
     Returns:
         A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
@@ -101,12 +102,31 @@ def compile_open(
     Raises:
         ShapeError: The graph does not fit together for the sample sizes.
     """
+    if hints is not None:
+        return _compile_for_samples(graph, options, outputs, hints)
+    try:
+        return _compile_for_samples(graph, options, outputs, {})
+    except ShapeError as error:
+        try:
+            return _compile_for_samples(graph, options, outputs, _large_samples(graph))
+        except ShapeError:
+            raise error from None
+
+
+def _large_samples(graph: Graph) -> dict[str, int]:
+    names = dict.fromkeys(dim for value in graph.inputs for dim in value.shape or () if isinstance(dim, str))
+    return {name: large_sample_size(number) for number, name in enumerate(names)}
+
+
+def _compile_for_samples(
+    graph: Graph, options: Options, outputs: Sequence[str], hints: Mapping[str, int]
+) -> Open | PerSize:
     options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
     why = _why_untraced(graph, options)
     if why is not None:
         return why
     facts = Facts()
-    opened = specialize_open(graph, facts, hints or {})
+    opened = specialize_open(graph, facts, hints)
     by_name = dict(zip((value.name for value in graph.outputs), opened.outputs, strict=True))
     opened.outputs = [by_name[name] for name in outputs]
     context = PassContext(

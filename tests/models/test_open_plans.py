@@ -129,6 +129,23 @@ def test_sample_sizes_that_do_not_fit_wait_for_the_first_run() -> None:
     assert str(session.why_per_size()) == "a plan would be valid only for a == 1"
 
 
+def test_large_sample_sizes_are_tried_where_small_ones_do_not_fit() -> None:
+    """Blocks of 4 pixels, and the 300 best of a row: loading compiles the plan for all sizes that fit."""
+    w = ModelWriter()
+    squares = w.op("SpaceToDepth", "x", blocksize=4)
+    best = w.op("TopK", "z", w.constant(np.array([300])), outputs=2)
+    session = treadle.Session(
+        w.model(
+            {"x": (FLOAT, [1, 1, "height", 8]), "z": (FLOAT, ["length"])}, {squares: (FLOAT, None), best: (FLOAT, None)}
+        )
+    )
+
+    assert session.why_per_size() is None
+    for height, length in [(4, 300), (8, 1000), (400, 301)]:
+        session.run({"x": np.zeros((1, 1, height, 8), np.float32), "z": np.zeros(length, np.float32)})
+    assert session.compiles == 1
+
+
 def test_models_without_an_open_plan_say_why_and_count_each_size() -> None:
     """The reason names the node."""
     w = ModelWriter()

@@ -62,6 +62,11 @@ def sample_size(number: int) -> int:
     return 61 + 18 * number
 
 
+def large_sample_size(number: int) -> int:
+    """The sample size for models that `sample_size` does not fit: large enough for windows, and of many divisors."""
+    return 64 * (16 + number)
+
+
 def copy_graph(graph: Graph, input_shapes: Mapping[str, Shape] | None = None) -> Graph:
     """A copy of `graph` with new values and nodes; arrays of constants are shared.
 
