@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 import numpy as np
 
-from treadle.codegen.file_digests import load_digest, store_digest
+from treadle.codegen.file_digests import load_digest, load_external, store_digest, store_external
 from treadle.codegen.target import detect
 from treadle.errors import InputError
-from treadle.frontends.model_source import ModelSource
+from treadle.frontends.model_source import DigestStore, ModelSource
 from treadle.graph.graph import Graph
 from treadle.model_compiler import (
     AT_CONSTRUCTION,
@@ -109,8 +109,7 @@ class Session:
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, AT_CONSTRUCTION))
         source = ModelSource(
             model,
-            find=load_digest,
-            keep=store_digest,
+            digests=DigestStore(load_digest, store_digest, load_external, store_external),
             example_inputs=example_inputs,
             dynamic_shapes=dynamic_shapes,
             inputs=inputs,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle import _native, forking, knobs
-from treadle.codegen.artifact import Artifact, artifact_key
+from treadle.codegen.artifact import Artifact, artifact_key, load_artifact
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
@@ -93,9 +93,9 @@ class CompileSettings:
 
     def artifact_key(self, source: ModelSource) -> str | None:
         """Return the artifact's name in the cache folder; None if such a model has no artifact."""
-        if source.digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
+        if source.content_digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
             return None
-        return artifact_key(source.digest, self._arithmetic, self.target)
+        return artifact_key(source.content_digest, self._arithmetic, self.target)
 
     def find_artifact(self, model: Any, source: ModelSource, key: str) -> Artifact | None:
         """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
@@ -160,7 +160,13 @@ class ModelCompiler:
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
         self._is_template = isinstance(loaded, Template)
-        self._new_artifact = key if isinstance(loaded, Graph) and not loaded.files else None
+        self._new_artifact: str | None = None
+        if isinstance(loaded, Graph):
+            whole = settings.artifact_key(source)
+            if whole is not None and whole != key:  # loading has shown which external data the model has
+                self._artifact = load_artifact(whole, settings.target)
+            self._new_artifact = whole if self._artifact is None else None
+            loaded = self._artifact or loaded
         self.interface: Interface
         """The inputs and outputs of the model."""
         self.nodes: tuple[str, ...] | None

@@ -203,15 +203,94 @@ def test_a_relative_path_keeps_its_meaning(tmp_path: Path, monkeypatch: pytest.M
     assert session.graph.nodes
 
 
-def test_models_of_several_files_have_no_artifact(tmp_path: Path) -> None:
-    """
-    The key covers one file, so a model with external data is compiled each time.
-    """
-    path = tmp_path / "model.onnx"
-    onnx.save(small.branches(), path, save_as_external_data=True, size_threshold=0)
-    treadle.Session(path)
+class TestExternalData:
+    """Models whose weights lie in files of their own."""
 
-    assert not is_restored(treadle.Session(path))
+    def external(self, tmp_path: Path, seed: int = 0, *, open_rows: bool = False) -> tuple[Path, dict[str, np.ndarray]]:
+        """Writes a model and its weights `model.data`, always of the same size; returns its path and inputs."""
+        w = small.ModelWriter(seed)
+        y = w.op("MatMul", "x", w.random(64, 32))
+        rows = "rows" if open_rows else 4
+        model = w.model({"x": (small.FLOAT, [rows, 64])}, {y: (small.FLOAT, [rows, 32])})
+        path = tmp_path / "model.onnx"
+        (tmp_path / "model.data").unlink(missing_ok=True)
+        onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="model.data")
+        return path, {"x": np.ones((4, 64), np.float32)}
+
+    @pytest.mark.parametrize("open_rows", [False, True])
+    def test_the_second_session_reads_the_artifact(self, tmp_path: Path, *, open_rows: bool) -> None:
+        """
+        The second session compiles nothing and gives the same bits.
+        """
+        path, inputs = self.external(tmp_path, open_rows=open_rows)
+        first, second = treadle.Session(path), treadle.Session(path)
+        wanted, got = first.run(inputs), second.run(inputs)
+
+        assert (first.compiles, second.compiles) == (1, 0)
+        assert all(np.array_equal(wanted[key].view(np.uint8), got[key].view(np.uint8)) for key in wanted)
+
+    def test_other_weights_are_another_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        The model's own file is the same for both weights, which have artifacts of their own.
+        """
+        monkeypatch.setattr(model_source, "SETTLED_NS", 0)
+        path, inputs = self.external(tmp_path)
+        own = path.read_bytes()
+        first = treadle.Session(path).run(inputs)
+        self.external(tmp_path, seed=1)
+        assert path.read_bytes() == own
+
+        session = treadle.Session(path)
+        assert session.compiles == 1
+        assert not np.array_equal(next(iter(session.run(inputs).values())), next(iter(first.values())))
+        self.external(tmp_path)
+        again = treadle.Session(path)
+        assert again.compiles == 0
+        assert np.array_equal(next(iter(again.run(inputs).values())), next(iter(first.values())))
+
+    def test_the_artifact_is_found_although_the_names_of_the_files_were_lost(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        The cache folder may drop any file; the model then is read once, and not compiled.
+        """
+        path, _ = self.external(tmp_path)
+        treadle.Session(path)
+        monkeypatch.setattr("treadle.compile.load_external", lambda digest: [])
+
+        assert treadle.Session(path).compiles == 0
+
+    @pytest.mark.parametrize("fault", ["missing", "link", "short"])
+    def test_faults_of_the_files_are_reported_although_there_is_an_artifact(self, tmp_path: Path, fault: str) -> None:
+        """
+        A session of a model that cannot be read raises the same error with and without an artifact.
+        """
+        path, _ = self.external(tmp_path)
+        treadle.Session(path)
+        data = tmp_path / "model.data"
+        content = data.read_bytes()
+        data.unlink()
+        if fault == "link":
+            (tmp_path / "elsewhere").write_bytes(content)
+            data.symlink_to(tmp_path / "elsewhere")
+        elif fault == "short":
+            data.write_bytes(content[:-1])
+
+        with pytest.raises(ModelError, match=r"model\.data"):
+            treadle.Session(path)
+
+    def test_weights_that_change_while_the_session_lives_are_an_error(self, tmp_path: Path) -> None:
+        """
+        The graph is read from the files when it is asked for, which then must be those of the artifact.
+        """
+        path, inputs = self.external(tmp_path)
+        treadle.Session(path)
+        session = treadle.Session(path)
+        self.external(tmp_path, seed=1)
+
+        with pytest.raises(ModelError, match="was changed after its session was made"):
+            session.graph  # noqa: B018
+        assert session.run(inputs)
 
 
 def test_no_artifact_is_written_without_a_large_enough_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,12 @@
-"""Stores the hashes of model files on disk, so that a large file is not read at every load."""
+"""Stores the hashes of model files on disk, so that a large file is not read at every load.
+
+Also stores which external data files a model has, so that they are known before the model is parsed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 
 from treadle.codegen.cache import open_cache
@@ -20,6 +24,24 @@ def store_digest(stamp: Sequence[int], digest: str) -> None:
     with open_cache() as cache:
         if cache is not None:
             cache.store(_key(stamp), digest.encode())
+
+
+def load_external(digest: str) -> list[str]:
+    """Returns the stored external data files of the model whose hash is `digest`; an empty list if none are stored."""
+    with open_cache() as cache:
+        content = None if cache is None else cache.load(_external_key(digest))
+    return [] if content is None else json.loads(content)
+
+
+def store_external(digest: str, files: Sequence[str]) -> None:
+    """Stores the external data `files`, relative to the model's folder, of the model whose hash is `digest`."""
+    with open_cache() as cache:
+        if cache is not None:
+            cache.store(_external_key(digest), json.dumps(list(files)).encode())
+
+
+def _external_key(digest: str) -> str:
+    return hashlib.sha256(f"external\n{digest}".encode()).hexdigest()
 
 
 def _key(stamp: Sequence[int]) -> str:

@@ -7,10 +7,10 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from treadle import forking
 from treadle.errors import ModelError, ModelFormatError
@@ -20,8 +20,25 @@ from treadle.graph.graph import Graph
 from treadle.graph.template import Template
 
 Stamp = tuple[int, ...]
-Find = Callable[[Stamp], str | None]
-Keep = Callable[[Stamp, str], None]
+
+
+class DigestStore(NamedTuple):
+    """What is remembered of model files between processes.
+
+    Attributes:
+        load_digest: Returns the digest of a large file by its stamp (device, inode, size, time of the last write, and
+            time of the last change, which no program can set); None if it is not stored.
+        store_digest: Stores it.
+        load_external: Returns the external data files of the model with a digest, as paths relative to the model's
+            folder; none if they are not stored.
+        store_external: Stores them.
+    """
+
+    load_digest: Callable[[Stamp], str | None]
+    store_digest: Callable[[Stamp, str], None]
+    load_external: Callable[[str], Sequence[str]]
+    store_external: Callable[[str, Sequence[str]], None]
+
 
 LARGE = 1 << 20
 """Bytes from which a file's hash is stored."""
@@ -32,26 +49,39 @@ SETTLED_NS = 4_000_000_000
 class ModelSource:
     """A model and the options of `load`.
 
-    `digest` is the SHA-256 of an ONNX model given as a path or as bytes; None for other models, and for files that
-    cannot be read: `load` says why. `find` and `keep` look up and store the digests of large files by device, inode,
-    size, time of the last write, and time of the last change, which no program can set. `path` is the file; None if the
-    model is no file.
+    Attributes:
+        path: The file; None if the model is no file.
+        digest: The SHA-256 of an ONNX model given as a path or as bytes; None for other models, and for files that
+            cannot be read: `load` says why.
+        content_digest: Identifies the model with all of its external data; None if there is no digest or a file cannot
+            be read. External data are known from the first time that a model is loaded on: `digests` remembers them.
     """
 
-    def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
+    def __init__(self, model: Any, *, digests: DigestStore | None = None, **options: Any) -> None:
         if isinstance(model, str | os.PathLike):
             model = _absolute(Path(os.fsdecode(model)))
         self.path = model if isinstance(model, Path) else None
+        self._digests = digests
         self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
         self._lock = forking.lock()
         self._loaded: Graph | Template | None = None
-        plain = all(value is None for value in options.values())
-        self.digest, self._stamp = _digest(model, find, keep) if plain else (None, ())
+        self._stamps: dict[Path, Stamp] = {}
+        self._external: Sequence[str] = ()
+        self.digest: str | None = None
+        self.content_digest: str | None = None
+        if any(value is not None for value in options.values()):
+            return
+        self.digest, stamp = _digest(model, digests)
+        self.content_digest = self.digest
+        if self.path is not None and self.digest is not None:
+            self._stamps[self.path] = stamp
+            if digests is not None:
+                self._add_external(digests.load_external(self.digest))
 
     def load(self) -> Graph | Template:
         """Return the model's graph or template; the first call reads it.
 
-        Raises what `frontends.load` raises, and ModelError if the file has changed since `digest` was computed.
+        Raises what `frontends.load` raises, and ModelError if a file has changed since `content_digest` was computed.
         """
         with self._lock:
             if self._load is not None:
@@ -61,18 +91,43 @@ class ModelSource:
                         f"the model {str(self.path)!r} was changed after its session was made; "
                         "make a new session of the file, or put the old one back"
                     )
+                if isinstance(loaded, Graph):
+                    self._store_external(loaded.files)
                 self._loaded, self._load = loaded, None
             assert self._loaded is not None
             return self._loaded
 
     def is_unchanged(self) -> bool:
-        """True if `digest` is still that of the model."""
-        if self.digest is None or self.path is None:
-            return True
+        """True if `content_digest` is still that of the model."""
         try:
-            return _stamp(self.path.stat()) == self._stamp or _digest(self.path)[0] == self.digest
+            if all(_stamp(path.stat()) == stamp for path, stamp in self._stamps.items()):
+                return True
+            assert self.path is not None
+            digest = _digest(self.path)[0]
+            stamps, content = _content_digest(self.path, digest, self._external, None)
         except OSError:
             return False
+        return (
+            digest == self.digest
+            and stamps.keys() | {self.path} == self._stamps.keys()
+            and (content == self.content_digest)
+        )
+
+    def _store_external(self, files: Sequence[str]) -> None:
+        """Remember the external data files of the model, which has just been read."""
+        if self.path is None or self.digest is None or sorted(files) == sorted(self._external):
+            return
+        self._stamps = {self.path: self._stamps[self.path]}
+        self._add_external(sorted(files))
+        if self._digests is not None:
+            self._digests.store_external(self.digest, self._external)
+
+    def _add_external(self, files: Sequence[str]) -> None:
+        """Let `content_digest` cover the external data `files`."""
+        assert self.path is not None
+        self._external = files
+        stamps, self.content_digest = _content_digest(self.path, self.digest, files, self._digests)
+        self._stamps.update(stamps)
 
 
 def _absolute(path: Path) -> Path:
@@ -95,16 +150,36 @@ def file_digest(model: Any) -> str | None:
     return _hashed(model)[0]
 
 
-def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> tuple[str | None, Stamp]:
+def _digest(model: Any, digests: DigestStore | None = None) -> tuple[str | None, Stamp]:
     """Return the digest of an ONNX `model` and the stamp of its file."""
     if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
         return None, ()
-    return _hashed(model, find, keep, MAX_BYTES)
+    return _hashed(model, digests, MAX_BYTES)
 
 
-def _hashed(
-    model: Any, find: Find | None = None, keep: Keep | None = None, most: float = math.inf
-) -> tuple[str | None, Stamp]:
+def _content_digest(
+    path: Path, digest: str | None, files: Sequence[str], digests: DigestStore | None
+) -> tuple[dict[Path, Stamp], str | None]:
+    """Return the stamps of the external data `files` of the model at `path`, and the digest of all.
+
+    The digest is None if a file cannot be read or is reached by a symbolic link: loading the model says what is wrong.
+    """
+    if not files or digest is None:
+        return {}, digest
+    folder = Path(os.path.realpath(path.parent))
+    stamps: dict[Path, Stamp] = {}
+    total = hashlib.sha256(digest.encode())
+    for location in files:
+        file = folder / location
+        found, stamp = _hashed(file, digests) if Path(os.path.realpath(file)) == file else (None, ())
+        if found is None:
+            return stamps, None
+        stamps[file] = stamp
+        total.update(f"\n{location}\0{found}".encode())
+    return stamps, total.hexdigest()
+
+
+def _hashed(model: Any, digests: DigestStore | None = None, most: float = math.inf) -> tuple[str | None, Stamp]:
     """Return the digest of bytes, or the digest and stamp of a file of at most `most` bytes, read in pieces."""
     if isinstance(model, bytes | bytearray | memoryview):
         return hashlib.sha256(model).hexdigest(), ()
@@ -117,13 +192,13 @@ def _hashed(
                 return None, ()
             stamp = _stamp(status)
             large = status.st_size >= LARGE
-            found = find(stamp) if find is not None and large else None
+            found = digests.load_digest(stamp) if digests is not None and large else None
             if found is not None:
                 return found, stamp
             found = hashlib.file_digest(file, "sha256").hexdigest()
             settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
-            if keep is not None and large and settled and _stamp(os.fstat(file.fileno())) == stamp:
-                keep(stamp, found)
+            if digests is not None and large and settled and _stamp(os.fstat(file.fileno())) == stamp:
+                digests.store_digest(stamp, found)
             return found, stamp
     except (OSError, ValueError):
         return None, ()
