@@ -143,7 +143,11 @@ def lateral(**attrs: Any) -> Case:
 
 def resizes() -> dict[str, Case]:
     """Returns resizes in all modes."""
-    cases = {"sharper u8": scaled(1, 1, 2, 2, mode="nearest")}
+    cases = {
+        "antialiased": scaled(1, 1, 0.5, 0.6, mode="cubic", antialias=1),
+        "antialiased to one size": resized(mode="linear", antialias=1),
+        "antialiased to a lateral": lateral(mode="cubic", antialias=1),
+    }
     for coordinates in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"):
         for mode in ("nearest", "linear", "cubic"):
             attrs = {"mode": mode, "coordinate_transformation_mode": coordinates}

@@ -77,12 +77,13 @@ def test_the_batch_alone_may_be_open() -> None:
     assert opened.run({"x": x}, b=3)[0].shape == (3, 3, 10, 14)
 
 
-def test_antialiased_tables_pin_sizes() -> None:
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("exclude", [False, True])
+def test_antialiased_tables_have_as_many_taps_as_the_scale_needs(mode: str, exclude: bool) -> None:
     """
-    The number of taps depends on the scale.
+    Up, down, far down, and to the same size; by factors too.
     """
-    attrs = {"mode": "linear", "coordinate_mode": "half_pixel", "antialias": True}
-    opened = OpenSizes(_graph(attrs), **SIZES)
-    assert opened.holds(**SIZES)
-    assert not opened.holds(**{**SIZES, "h": 14})
-    assert opened.families == ["resample", "resample"]
+    attrs = {"mode": mode, "coordinate_mode": "half_pixel", "antialias": True, "exclude_outside": exclude}
+    for more in ({}, {"p": 64, "q": 100}, {"p": 3, "q": 2}, {"p": 13, "q": 9}):
+        assert _check(attrs, sizes={**SIZES, **more}) == ["interpolation", "resample"] * 2
+    assert _check(attrs, sizes=SIZES, scales=(1, 1, 0.5, 0.3)) == ["interpolation", "resample"] * 2

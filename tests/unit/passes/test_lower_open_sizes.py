@@ -4,11 +4,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kernel_runner import run_calls
 from tests.open_sizes import OpenSizes
+from tests.single_node import to_logical, to_physical
 
 from treadle import dtypes
+from treadle.codegen.target import detect
+from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
+from treadle.graph.guard import evaluate
+from treadle.graph.layout import Blocked
 from treadle.ops.table import OPS
+from treadle.passes.choose_kernels import choose_kernels
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.searches import FUNCTIONS
+from treadle.plan.bound import bound_call
 
 SIZES = [(5, 7), (64, 3), (33, 130)]
 
@@ -66,3 +76,35 @@ def test_one_lowering_serves_many_sizes(op: str) -> None:
         given = {value.name: arrays[int(value.name[1:])] for value in graph.inputs}
         wanted = OPS[op].evaluate(ATTRS[op], arrays)[0]
         np.testing.assert_allclose(OpenSizes(graph).run(given, n=n, m=m)[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["to blocked", "to plain", "pick channels"])
+@pytest.mark.parametrize(
+    "sizes", [{"n": 1, "h": 5, "w": 7}, {"n": 3, "h": 1, "w": 1}, {"n": 2, "h": 33, "w": 18}], ids=str
+)
+def test_blocked_images_of_open_sizes(kind: str, sizes: dict[str, int]) -> None:
+    """
+    Channels that do not fill a block; nothing is assumed.
+    """
+    target, facts, graph = detect(), Facts(), Graph(kind)
+    layout = Blocked(target.lanes(dtypes.f32))
+    n, h, w = (facts.symbol(name, 61 + number) for number, name in enumerate("nhw"))
+    x = graph.input("x", dtypes.f32, (n, 20, h, w))
+    x.layout = None if kind == "to blocked" else layout
+    picks = tuple((0, 7 * channel % 20) for channel in range(18))
+    if kind == "pick channels":
+        y, channels = graph.add("pick_channels", [x], {"picks": picks}, name="y").output, [at for _, at in picks]
+    else:
+        y, channels = graph.add("reorder", [x], {}, name="y").output, list(range(20))
+    y.dtype, y.shape, y.layout = dtypes.f32, (n, len(channels), h, w), None if kind == "to plain" else layout
+    graph.outputs = [y]
+
+    calls = [bound_call(call, sizes, FUNCTIONS) for call in choose_kernels(graph, target, "fast").calls]
+    for value in (x, y):
+        value.shape = tuple(evaluate(dim, sizes, FUNCTIONS) for dim in value.static_shape)
+    array = np.random.default_rng(0).standard_normal(x.static_shape).astype(np.float32)
+    given = {"x": to_physical(array, x.layout)}
+    found = run_calls(graph, calls, LowerContext(graph, target), given, target=target)[y.name]
+
+    assert facts.guards == []
+    np.testing.assert_array_equal(to_logical(found, y.static_shape, y.layout), array[:, channels])

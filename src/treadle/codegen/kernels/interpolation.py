@@ -6,6 +6,7 @@ Operations and their order are those of `ops.interpolation`, in f64, so that tab
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -25,24 +26,84 @@ def emit_interpolation(k: Kernel, spec: InterpolationSpec) -> None:
     """indices[i, t], weights[i, t] for the taps t of position i. A unit is a position."""
     args = k.args(InterpolationArgs[ir.Value], spec)
     curve = _cubic(k, k.b.bitcast(args.coefficient, DOUBLE)) if spec.cubic else _triangle(k)
-    taps, first = (4, -1) if spec.cubic else (2, 0)
     scale = scale_of(k, args.numerator, args.denominator)
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, begin, end, name="position") as position:
         at = coordinate(k, spec.coordinate_mode, position.index, (args.size, args.units), scale)
         left = k.b.fptosi(k.b.fsub(ceil(k, at), DOUBLE(1.0)), I64)
-        neighbours = [k.add(left, first + tap) for tap in range(taps)]
-        weights = [curve(absolute(k, k.b.fsub(_real(k, neighbour), at))) for neighbour in neighbours]
-        if spec.exclude_outside:
-            weights = _inside_alone(k, neighbours, weights, args.size)
         with either(k, k.b.icmp_signed("==", args.taps, I64(1))) as (copied, mixed):
             with copied:
                 _store_tap(k, spec, position.index, position.index, DOUBLE(1.0))
             with mixed:
-                row = k.mul(position.index, taps)
-                for tap in range(taps):
-                    index = k.max(k.min(neighbours[tap], k.sub(args.size, 1)), 0)
-                    _store_tap(k, spec, k.add(row, tap), index, weights[tap])
+                place = k.mul(position.index, args.taps)
+                centre = _Centre(at, left, scale, curve)
+                (_store_wide if spec.antialias else _store_narrow)(k, spec, args, centre, place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Centre:
+    """Where a position lies on the axis of x, the element to its left, the scale of the axis, and the curve."""
+
+    at: ir.Value
+    left: Index
+    scale: ir.Value
+    curve: Callable[[ir.Value], ir.Value]
+
+
+def _store_narrow(
+    k: Kernel, spec: InterpolationSpec, args: InterpolationArgs[ir.Value], centre: _Centre, place: Index
+) -> None:
+    """The taps of one position, from entry `place` on: as many as the curve has."""
+    taps, first = (4, -1) if spec.cubic else (2, 0)
+    neighbours = [k.add(centre.left, first + tap) for tap in range(taps)]
+    weights = [centre.curve(absolute(k, k.b.fsub(_real(k, neighbour), centre.at))) for neighbour in neighbours]
+    if spec.exclude_outside:
+        weights = _inside_alone(k, neighbours, weights, args.size)
+    for tap in range(taps):
+        _store_tap(k, spec, k.add(place, tap), _clamped(k, neighbours[tap], args.size), weights[tap])
+
+
+def _store_wide(
+    k: Kernel, spec: InterpolationSpec, args: InterpolationArgs[ir.Value], centre: _Centre, place: Index
+) -> None:
+    """The taps of one position, from entry `place` on, whose weights are scaled to a sum of 1."""
+    before = k.sub(1, k.div(args.taps, 2))
+    shrink = k.b.select(k.b.fcmp_ordered("<", centre.scale, DOUBLE(1.0)), centre.scale, DOUBLE(1.0))
+
+    def neighbour(tap: Index) -> Index:
+        return k.add(k.add(centre.left, before), tap)
+
+    def weight(tap: Index) -> ir.Value:
+        distance = k.b.fmul(k.b.fsub(_real(k, neighbour(tap)), centre.at), shrink)
+        return centre.curve(absolute(k, distance))
+
+    def inside(tap: Index, total: ir.Value) -> ir.Value:
+        kept = k.b.icmp_unsigned("<", as_i64(neighbour(tap)), args.size)
+        return k.b.select(kept, k.b.fdiv(weight(tap), total), DOUBLE(0.0))
+
+    total = _sum(k, args.taps, weight)
+    rest = _sum(k, args.taps, lambda tap: inside(tap, total)) if spec.exclude_outside else None
+    with loop(k, 0, args.taps, name="tap") as tap:
+        if rest is None:
+            found = k.b.fdiv(weight(tap.index), total)
+        else:
+            found = k.b.fdiv(inside(tap.index, total), _or_one(k, rest))
+        _store_tap(k, spec, k.add(place, tap.index), _clamped(k, neighbour(tap.index), args.size), found)
+
+
+def _sum(k: Kernel, count: Index, term: Callable[[Index], ir.Value]) -> ir.Value:
+    with loop(k, 0, count, carry=[DOUBLE(0.0)], name="sum") as turn:
+        turn.next(k.b.fadd(turn.carry[0], term(turn.index)))
+    return turn.carry[0]
+
+
+def _or_one(k: Kernel, total: ir.Value) -> ir.Value:
+    """`total`, or 1 where it is 0."""
+    return k.b.select(k.b.fcmp_ordered("==", total, DOUBLE(0.0)), DOUBLE(1.0), total)
+
+
+def _clamped(k: Kernel, index: Index, size: ir.Value) -> Index:
+    return k.max(k.min(index, k.sub(size, 1)), 0)
 
 
 def _store_tap(k: Kernel, spec: InterpolationSpec, at: Index, index: Index, weight: ir.Value) -> None:
@@ -111,5 +172,4 @@ def _inside_alone(k: Kernel, neighbours: list[Index], weights: list[ir.Value], s
     total = kept[0]
     for weight in kept[1:]:
         total = k.b.fadd(total, weight)
-    total = k.b.select(k.b.fcmp_ordered("==", total, DOUBLE(0.0)), DOUBLE(1.0), total)
-    return [k.b.fdiv(weight, total) for weight in kept]
+    return [k.b.fdiv(weight, _or_one(k, total)) for weight in kept]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dtypes import i64
-from treadle.graph.dim import DimExpr, RealExpr, floor_int, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, RealExpr, floor_int, is_expression, maximum, minimum, real_minimum
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, table
@@ -35,13 +35,13 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
     """The tables of one axis of a linear or cubic resize; None if positions are extrapolated.
 
     They are constants where the sizes are numbers. A kernel writes them for expressions, unless the scale is no ratio
-    of sizes or the number of taps depends on it: then expressions are pinned.
+    of sizes: then expressions are pinned.
     """
     dtype, size, out = node.output.known_dtype, node.operand(0).static_shape[axis], found.sizes[axis]
     ratio = ratio_of(found.scales[axis])
     is_open = any(map(is_expression, (size, out, found.scales[axis])))
     crops = node.attrs["coordinate_mode"] == "tf_crop_and_resize"
-    if not is_open or crops or node.attrs.get("antialias", False) or ratio is None:
+    if not is_open or crops or ratio is None:
         known = table(node.attrs, node.operand(0).static_shape, found, axis)
         if known.outside.any():
             return None
@@ -55,8 +55,9 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         cubic=node.attrs["mode"] == "cubic",
         coordinate_mode=node.attrs["coordinate_mode"],
         exclude_outside=bool(node.attrs.get("exclude_outside", False)),
+        antialias=bool(node.attrs.get("antialias", False)),
     )
-    taps = 4 if spec.cubic else 2
+    taps = _most_taps(spec, found.scales[axis])
     if isinstance(found.scales[axis], RealExpr):  # sizes are given: an axis that keeps its size is copied
         taps = 1 + (taps - 1) * minimum(1, maximum(0, size - out, out - size))
     indices = ctx.temporary(f"{name}.indices", i64, (out, taps))
@@ -73,6 +74,14 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
     )
     call = ctx.call(node, spec, (indices, weights), (), args=args, chunks=chunks, cost=CALL_NS + out * _POSITION_NS)
     return Taps(indices, weights, out, taps, (call,))
+
+
+def _most_taps(spec: InterpolationSpec, scale: float) -> int:
+    """The taps of an axis that changes by `scale`; see `ops.interpolation.axis_weights`."""
+    reach = 2 if spec.cubic else 1
+    if not spec.antialias:
+        return 2 * reach
+    return maximum(2 * reach, -2 * floor_int(-reach / real_minimum(scale, 1.0)))
 
 
 def ratio_of(scale: float) -> tuple[int, int] | None:

@@ -18,11 +18,13 @@ class InterpolationSpec(KernelSpec):
     dtype: DType
     """Of the weights, which are computed in f64."""
     cubic: bool
-    """Four taps, else two."""
+    """Four taps, else two, where the axis does not shrink."""
     coordinate_mode: str
     """One of ops.interpolation.COORDINATE_MODES, but tf_crop_and_resize."""
     exclude_outside: bool
     """Elements beyond the ends take no part, else the last ones are repeated."""
+    antialias: bool
+    """Where the axis shrinks, the curve is as much wider: the number of taps is an argument."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,6 @@ class InterpolationArgs(KernelArgs[T]):
     denominator: T
     """The scale is numerator / denominator."""
     taps: T
-    """Taps of a position: as many as the curve has, or 1, which copies the axis."""
+    """Taps of a position: as many as the curve needs, an even number; or 1, which copies the axis."""
     coefficient: T
     """The bits of the f64 that shapes the cubic curve."""
