@@ -141,9 +141,15 @@ def lateral(**attrs: Any) -> Case:
     return Case(nodes, {"x": ["b", 3, "h", "w"], "z": ["b", 3, "p", "q"]}, sizes=LATERAL)
 
 
+DOUBLED = {"scales": np.array([1, 1, 2, 2], np.float32)}
+PIXELS = {"x": whole(0, 256, np.uint8)}
+
+
 def resizes() -> dict[str, Case]:
     """Returns resizes in all modes."""
     cases = {
+        "bytes, sharper": one("Resize", IMAGE, DOUBLED, operands=["x", "", "scales"], draws=PIXELS, mode="nearest"),
+        "bytes, smooth": one("Resize", IMAGE, DOUBLED, operands=["x", "", "scales"], draws=PIXELS, mode="cubic"),
         "antialiased": scaled(1, 1, 0.5, 0.6, mode="cubic", antialias=1),
         "antialiased to one size": resized(mode="linear", antialias=1),
         "antialiased to a lateral": lateral(mode="cubic", antialias=1),

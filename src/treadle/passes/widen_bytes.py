@@ -1,4 +1,4 @@
-"""Replaces products of 8-bit numbers that have no kernel by exact products of wider numbers."""
+"""Replaces products and interpolations of 8-bit numbers that have no kernel by those of wider numbers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class WidenBytes:
     """%y: i32 = conv(%x: u8, %w: i8) zero=3  ->  %f = sub(cast(%x, f32), 3); %y = cast(conv(%f, cast(%w, f32)) exact,
     i32)
 
-    Only where no kernel multiplies bytes. Convolutions whose sums do not fit f32 are summed in f64, matrix products in
-    i32.
+    Only where no kernel multiplies bytes, or mixes them in a resize. Convolutions whose sums do not fit f32 are summed
+    in f64, matrix products in i32.
     """
 
     name = "widen_bytes"
@@ -39,7 +39,7 @@ class WidenBytes:
                 return None if takes_bytes(node, context.target) else _conv(node, edit)
             return None if vnni_product(node) is not None else _matmul(node, edit)
 
-        rules: Rules = {"conv": (widened,), "matmul": (widened,), "max_pool": (_max_pool,)}
+        rules: Rules = {"conv": (widened,), "matmul": (widened,), "max_pool": (_max_pool,), "resize": (_resize,)}
         return sweep(graph, context, rules)
 
 
@@ -51,6 +51,19 @@ def _max_pool(node: Node, edit: Edit) -> Value | None:
     limits = np.iinfo(x.known_dtype.numpy)
     most = edit.add("max_pool", [edit.add("cast", [x], {"to": dtypes.f32})], node.attrs)
     held = edit.add("max", [most, edit.constant(limits.min, like=most)])
+    return edit.add("cast", [held], {"to": x.dtype})
+
+
+def _resize(node: Node, edit: Edit) -> Value | None:
+    """resize(x: u8) -> cast(round(resize(cast(x, f64))) within the limits of u8, u8), for all modes but nearest"""
+    x = node.operand(0)
+    if x.dtype not in BYTES or node.attrs["mode"] == "nearest":
+        return None
+    limits = np.iinfo(x.known_dtype.numpy)
+    mixed = edit.add("resize", [edit.add("cast", [x], {"to": dtypes.f64}), *node.inputs[1:]], dict(node.attrs))
+    rounded = edit.add("round", [mixed])
+    held = edit.add("min", [rounded, edit.constant(limits.max, like=rounded)])
+    held = edit.add("max", [held, edit.constant(limits.min, like=rounded)])
     return edit.add("cast", [held], {"to": x.dtype})
 
 

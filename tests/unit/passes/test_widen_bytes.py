@@ -68,3 +68,18 @@ def test_products_with_a_kernel_of_bytes_stay() -> None:
 
     assert [node.op for node in graph.nodes] == ["matmul"]
     assert graph.nodes[0].operand(0).dtype == dtypes.u8
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(("mode", "wide"), [("linear", True), ("cubic", True), ("nearest", False)])
+def test_pixels_are_mixed_as_wide_numbers(dtype: Any, mode: str, wide: bool) -> None:
+    """
+    Rounded, and no larger or smaller than pixels can be; the nearest ones are copied as they are.
+    """
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(0).choice([limits.min, limits.max, 7], (1, 2, 9, 11)).astype(dtype)
+    attrs = {"mode": mode, "coordinate_mode": "half_pixel"}
+    graph, before, after = widened("resize", [x, None, np.array([1, 1, 1.7, 2.3], np.float32)], attrs)
+
+    assert ("cast" in [node.op for node in graph.nodes]) == wide
+    np.testing.assert_array_equal(after, before)
