@@ -7,6 +7,7 @@ they would be.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle import _native, forking, knobs
-from treadle.codegen.artifact import Artifact, artifact_key, load_artifact
+from treadle.codegen.artifact import Artifact, Resources, artifact_key, load_artifact
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
@@ -156,6 +157,7 @@ class ModelCompiler:
         self._artifact_writer: ArtifactWriter | None = None
         self._open = OpenPlans()
         self._stored: StoredPlan | None = None
+        self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
@@ -172,6 +174,9 @@ class ModelCompiler:
         self.nodes: tuple[str, ...] | None
         """The names of the nodes; None until the model has a graph."""
         if isinstance(loaded, Artifact):
+            kept = loaded.program.layout.kept
+            if isinstance(kept, Resources):
+                self._loaded = weakref.ref(kept)
             self.interface, self.nodes = loaded.interface, loaded.nodes
         else:
             self.interface = interface_of(loaded, objects=loaded is model)
@@ -250,12 +255,21 @@ class ModelCompiler:
     def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for
 
+        self._offer_loaded()
         shapes = [shape_of(each) for each in signature]
         bound = self._open.bind(self.graph, self._open_options, shapes, outputs)
         if bound is not None:
             return bound
         options = self._settings.options(self._caps, self._artifact_writer)
         return compile_for(self.graph, options, shapes, outputs)
+
+    def _offer_loaded(self) -> None:
+        """Let plans that are compiled now share the weights that the artifact's plan has packed."""
+        from treadle.plan.packed import offer
+
+        resources, self._loaded = self._loaded(), lambda: None
+        if resources is not None:
+            offer(resources.arrays)
 
     def _open_options(self) -> Options:
         return self._settings.options(self._caps, self._artifact_writer)
@@ -286,6 +300,7 @@ class ModelCompiler:
         """Return the plans for all sizes that compute all outputs, the first compiled first."""
         outputs = self.interface.select(None)
         if self._stored is not None and not self._open.held(outputs):
+            self._offer_loaded()
             self._open.compile(self.graph, self._open_options, outputs, None)
         return self._open.held(outputs)
 

@@ -125,6 +125,37 @@ def test_a_session_that_ends_frees_the_weights() -> None:
     assert grown < MARGIN
 
 
+@pytest.mark.usefixtures("traced")
+def test_a_plan_compiled_beside_one_from_disk_shares_its_weights(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """
+    A session that has its plan for all sizes from disk, and compiles another for some of the outputs, keeps no weights
+    beside those on disk.
+    """
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    w = small.ModelWriter()
+    y = "x"
+    for _ in range(LAYERS):
+        y = w.op("Relu", w.op("MatMul", y, w.random(WIDTH, WIDTH)))
+    z = w.op("Neg", y)
+    onnx.save(
+        w.model({"x": (small.FLOAT, ["rows", WIDTH])}, {y: (small.FLOAT, None), z: (small.FLOAT, None)}),
+        tmp_path / "m.onnx",
+    )
+    x = np.ones((3, WIDTH), np.float32)
+    expected = treadle.Session(tmp_path / "m.onnx").run({"x": x})
+
+    session = treadle.Session(tmp_path / "m.onnx")
+    before = held()
+    assert session.compiles == 0
+    results = session.run({"x": x}, outputs=[z])
+
+    assert session.compiles == 1
+    assert held() - before < MARGIN
+    assert (results[z] == expected[z]).all()
+
+
 def test_weights_of_equal_bits_are_shared_and_others_are_not() -> None:
     """
     Weights are shared if all bits are equal; even the sign of a zero makes a difference.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import Any
 
@@ -39,10 +39,24 @@ def held_once(array: Array, source: Array) -> Array:
         alive = [other for reference in _held.get(key, ()) if (other := reference()) is not None]
         for other in alive:
             if np.array_equal(other.reshape(-1).view(np.uint8), bits):
-                return other
+                if (other.dtype, other.shape) == (array.dtype, array.shape):
+                    return other
+                return other.view(array.dtype).reshape(array.shape)
         array.flags.writeable = False
         _held[key] = [weakref.ref(one, partial(_forget, key)) for one in (*alive, array)]
     return array
+
+
+def offer(arrays: Iterable[Array]) -> None:
+    """Let `arrays` of bytes, which belong to a plan from disk, be found for what is packed from now on."""
+    for array in arrays:
+        if array.nbytes < SMALLEST or array.dtype.hasobject:
+            continue
+        _, key = _bits(array)
+        with _lock:
+            held = _held.get(key, [])
+            if all(reference() is not array for reference in held):
+                _held[key] = [*held, weakref.ref(array, partial(_forget, key))]
 
 
 def moved(array: Array, place: Array) -> None:
@@ -60,7 +74,7 @@ def moved(array: Array, place: Array) -> None:
 def _bits(array: Array) -> tuple[Array, Hashable]:
     """The bytes of `array`, and what equal arrays are looked for by."""
     bits = array.reshape(-1).view(np.uint8)
-    return bits, (array.dtype, array.shape, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
+    return bits, (bits.size, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
 
 
 def kept(array: Array) -> Array:
