@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 SMALLEST = 4096
 """Bytes below which searching costs more than it saves."""
 _SAMPLES = 1024
+_COMPARED = 1 << 20
 
 _lock = forking.lock()
 _held: dict[Hashable, list[weakref.ref[Array]]] = {}
@@ -38,7 +39,7 @@ def held_once(array: Array, source: Array) -> Array:
     with _lock:
         alive = [other for reference in _held.get(key, ()) if (other := reference()) is not None]
         for other in alive:
-            if np.array_equal(other.reshape(-1).view(np.uint8), bits):
+            if _equal(other.reshape(-1).view(np.uint8), bits):
                 if (other.dtype, other.shape) == (array.dtype, array.shape):
                     return other
                 return other.view(array.dtype).reshape(array.shape)
@@ -75,6 +76,13 @@ def _bits(array: Array) -> tuple[Array, Hashable]:
     """The bytes of `array`, and what equal arrays are looked for by."""
     bits = array.reshape(-1).view(np.uint8)
     return bits, (bits.size, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
+
+
+def _equal(one: Array, other: Array) -> bool:
+    """Whether arrays of as many bytes are equal; a part at a time, since NumPy needs as much memory for the answer."""
+    return all(
+        np.array_equal(one[at : at + _COMPARED], other[at : at + _COMPARED]) for at in range(0, one.size, _COMPARED)
+    )
 
 
 def kept(array: Array) -> Array:

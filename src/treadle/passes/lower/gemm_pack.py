@@ -12,10 +12,11 @@ Array = np.ndarray[Any, Any]
 def pack_panels(matrices: Array, width: int) -> Array:
     """[batch, K, N] -> [batch, N / width, K, width]; N padded with zeros to whole panels."""
     batch, depth, columns = matrices.shape
-    panels = -(-columns // width)
-    if columns == panels * width:
-        source = matrices
-    else:
-        source = np.zeros((batch, depth, panels * width), matrices.dtype)
-        source[:, :, :columns] = matrices
-    return np.ascontiguousarray(source.reshape(batch, depth, panels, width).transpose(0, 2, 1, 3))
+    whole, rest = divmod(columns, width)
+    packed = np.empty((batch, whole + (rest > 0), depth, width), matrices.dtype)
+    source = matrices[:, :, : whole * width].reshape(batch, depth, whole, width)
+    packed[:, :whole] = source.transpose(0, 2, 1, 3)
+    if rest:
+        packed[:, whole, :, :rest] = matrices[:, :, whole * width :]
+        packed[:, whole, :, rest:] = 0
+    return packed
