@@ -35,16 +35,6 @@ PyObject* run_timeout = nullptr;
 PyObject* run_cancelled = nullptr;
 PyObject* no_thread = nullptr;
 
-// Returns a reference to the callable that any thread may drop.
-std::shared_ptr<PyObject> shared_callable(nb::object callable) {
-    return {callable.release().ptr(), [](PyObject* object) {
-                const bool held_already = PyGILState_Check() != 0;
-                if (!held_already && interpreter_is_ending()) return;
-                const HeldGil held;
-                Py_DECREF(object);
-            }};
-}
-
 int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     if (!nb::inst_ready(self)) return 0;
@@ -55,26 +45,11 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 // No tp_clear is needed: a cycle through a program also passes through a function or container that has one.
 PyType_Slot collector_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
 
-treadle::HostCall host_call(std::shared_ptr<PyObject> callable) {
-    return [function = std::move(callable)](std::span<void* const> pointers) {
-        const HeldGil held;
-        nb::object addresses = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(pointers.size())));
-        if (!addresses.is_valid()) throw nb::python_error();
-        for (std::size_t i = 0; i < pointers.size(); ++i) {
-            PyTuple_SET_ITEM(addresses.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromVoidPtr(pointers[i]));
-        }
-        nb::steal(or_hang([&] { return PyObject_CallOneArg(function.get(), addresses.ptr()); }));
-        hang_if_left_running();
-        if (PyErr_Occurred() != nullptr) throw nb::python_error();
-    };
-}
-
 treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_ptr<PyObject>>& callables) {
     auto& [code, pointers, args, chunks, cost_ns] = step;
     treadle::StepSpec spec;
     if (PyCallable_Check(code.ptr()) != 0) {
-        callables.push_back(shared_callable(code));
-        spec.host = host_call(callables.back());
+        spec.host = to_host_call(code, callables);
     } else {
         spec.kernel = reinterpret_cast<treadle::Kernel>(nb::cast<std::uintptr_t>(code));
     }
@@ -220,6 +195,16 @@ void check_run() {
     translate_errors([] { treadle::check_run(); });
 }
 
+// Returns a reference to the callable that any thread may drop.
+std::shared_ptr<PyObject> shared_callable(nb::object callable) {
+    return {callable.release().ptr(), [](PyObject* object) {
+                const bool held_already = PyGILState_Check() != 0;
+                if (!held_already && interpreter_is_ending()) return;
+                const HeldGil held;
+                Py_DECREF(object);
+            }};
+}
+
 }  // namespace
 
 treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
@@ -229,6 +214,21 @@ treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
     if (kind == "bound") return {treadle::BufferKind::bound, value};
     throw std::invalid_argument("buffer " + std::to_string(index) +
                                 ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
+}
+
+treadle::HostCall to_host_call(nb::object callable, std::vector<std::shared_ptr<PyObject>>& callables) {
+    callables.push_back(shared_callable(std::move(callable)));
+    return [function = callables.back()](std::span<void* const> pointers) {
+        const HeldGil held;
+        nb::object addresses = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(pointers.size())));
+        if (!addresses.is_valid()) throw nb::python_error();
+        for (std::size_t i = 0; i < pointers.size(); ++i) {
+            PyTuple_SET_ITEM(addresses.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromVoidPtr(pointers[i]));
+        }
+        nb::steal(or_hang([&] { return PyObject_CallOneArg(function.get(), addresses.ptr()); }));
+        hang_if_left_running();
+        if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    };
 }
 
 void bind_program(nb::module_& m) {

@@ -112,13 +112,19 @@ ProgramTemplate::Sizes evaluate(const ProgramTemplate& program, const std::vecto
 }
 
 PyProgram* bind(const ProgramTemplate& program, const ProgramTemplate::Sizes& sizes,
-                const Pairs& outputs, const std::vector<int>& max_workers) {
+                const Pairs& outputs, const std::vector<int>& max_workers, const std::vector<nb::object>& functions) {
     std::vector<treadle::Location> locations;
     locations.reserve(outputs.size());
     for (const auto& [memory, offset] : outputs) locations.push_back({memory, offset});
+    std::vector<std::shared_ptr<PyObject>> callables;
+    std::vector<treadle::HostCall> hosts;
+    hosts.reserve(functions.size());
+    for (const nb::object& function : functions) hosts.push_back(to_host_call(function, callables));
     return translate_failure([&] {
         const ReleasedGil released;
-        return program.bind<PyProgram>(sizes, locations, max_workers).release();
+        auto bound = program.bind<PyProgram>(sizes, locations, max_workers, hosts);
+        bound->callables = std::move(callables);
+        return bound.release();
     });
 }
 
@@ -137,9 +143,11 @@ void bind_template(nb::module_& m) {
         .def("evaluate", &evaluate, nb::arg("symbols"),
              "Return the sizes for the symbols' values. Raise BindingFailure if an operation fails or a guard does not hold.")
         .def("requested", &ProgramTemplate::requested, nb::arg("sizes"), "Return the values of the requested slots.")
+        .def("args", &ProgramTemplate::args, nb::arg("sizes"), nb::arg("step"), "Return the values of the step's arguments.")
         .def("bind", &bind, nb::arg("sizes"), nb::arg("outputs") = Pairs(), nb::arg("max_workers") = std::vector<int>(),
+             nb::arg("functions") = std::vector<nb::object>(),
              "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
-             "offset) of each; empty: each in its own.")
+             "offset) of each; empty: each in its own. `functions` are the callables of the steps without a kernel, in order.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
                      "How many arenas its programs have allocated so far.");
 }

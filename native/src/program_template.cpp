@@ -58,6 +58,7 @@ void ProgramTemplate::check_steps() {
         }
         binder_.require_integer(where + ", chunks", step.chunks);
         binder_.require_real(where + ", cost", step.cost_ns);
+        if (step.kernel == nullptr) ++hosts_;
         args_ += step.args.size();
         pointers_ += step.pointers.size();
     }
@@ -104,13 +105,15 @@ void ProgramTemplate::add_rivals() {
 // Has the constructor of a program check the rest, with sizes that are allowed.
 void ProgramTemplate::sort_tasks() {
     Parts parts;
+    std::vector<HostCall> hosts(spec_.steps.size(), HostCall([](std::span<void* const>) {}));
     parts.pointers.reserve(pointers_);
     parts.buffers = spec_.buffers;
     for (const std::size_t i : in_arena_) parts.buffers[i].value = 0;
     for (const StepTemplate& step : spec_.steps) {
         const std::size_t first = parts.pointers.size();
         for (const PointerSpec& pointer : step.pointers) parts.pointers.push_back({pointer.buffer, 0});
-        parts.steps.push_back({step.kernel, nullptr, std::span(parts.pointers).subspan(first), {}, 1, 0,
+        HostCall* const host = step.kernel == nullptr ? &hosts[parts.steps.size()] : nullptr;
+        parts.steps.push_back({step.kernel, host, std::span(parts.pointers).subspan(first), {}, 1, 0,
                                step.max_workers});
     }
     parts.tasks = spec_.tasks;
@@ -136,16 +139,31 @@ ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> s
 }
 
 std::vector<std::int64_t> ProgramTemplate::requested(const Sizes& sizes) const {
+    return values_of(sizes, spec_.requested);
+}
+
+std::vector<std::int64_t> ProgramTemplate::args(const Sizes& sizes, std::size_t step) const {
+    if (step >= spec_.steps.size()) {
+        reject("step", "wanted a number below " + std::to_string(spec_.steps.size()) + ", got " + std::to_string(step));
+    }
+    return values_of(sizes, spec_.steps[step].args);
+}
+
+std::vector<std::int64_t> ProgramTemplate::values_of(const Sizes& sizes, const std::vector<std::int64_t>& slots) const {
     if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
     std::vector<std::int64_t> values;
-    values.reserve(spec_.requested.size());
-    for (const std::int64_t slot : spec_.requested) values.push_back(sizes[slot]);
+    values.reserve(slots.size());
+    for (const std::int64_t slot : slots) values.push_back(sizes[slot]);
     return values;
 }
 
 ProgramTemplate::Parts ProgramTemplate::compute(const Sizes& sizes, std::span<const Location> outputs,
-                                                std::span<const int> max_workers) const {
+                                                std::span<const int> max_workers, std::span<HostCall> hosts) const {
     if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
+    if (hosts.size() != hosts_) {
+        reject("hosts", "wanted one for each step without a kernel = " + std::to_string(hosts_) + ", got " +
+                            std::to_string(hosts.size()));
+    }
     if (!max_workers.empty() && max_workers.size() != spec_.steps.size()) {
         reject("max_workers", "wanted one number a step = " + std::to_string(spec_.steps.size()) + ", got " +
                                   std::to_string(max_workers.size()));
@@ -153,7 +171,7 @@ ProgramTemplate::Parts ProgramTemplate::compute(const Sizes& sizes, std::span<co
     Parts parts;
     const std::vector<std::int64_t> moved = locate(parts, outputs);
     assign_arena(parts, sizes);
-    add_steps(parts, sizes, moved, max_workers);
+    add_steps(parts, sizes, moved, max_workers, hosts);
     set_priorities(parts);
     parts.scratch_bytes = sizes[spec_.scratch_bytes];
     if (parts.scratch_bytes < 0) fail(BindingFailure::Kind::scratch, 0, "the size of the scratch is negative");
@@ -232,11 +250,12 @@ void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
 }
 
 void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<const std::int64_t> moved,
-                                std::span<const int> max_workers) const {
+                                std::span<const int> max_workers, std::span<HostCall> hosts) const {
     // Steps refer to these, so they must not be reallocated.
     parts.args.reserve(args_);
     parts.pointers.reserve(pointers_);
     parts.steps.reserve(spec_.steps.size());
+    std::size_t next_host = 0;
     for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
         const StepTemplate& step = spec_.steps[i];
         const auto fault = [i](const char* what) { fail(BindingFailure::Kind::step, i, name("step", i) + what); };
@@ -252,7 +271,8 @@ void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<cons
         const double cost_ns = to_real(sizes[step.cost_ns]);
         if (chunks < 0) fault(" has a negative number of chunks");
         if (!(cost_ns >= 0 && std::isfinite(cost_ns))) fault(" has a cost that is not a finite number >= 0");
-        parts.steps.push_back({step.kernel, nullptr, std::span(parts.pointers).subspan(first_pointer),
+        HostCall* const host = step.kernel == nullptr ? &hosts[next_host++] : nullptr;
+        parts.steps.push_back({step.kernel, host, std::span(parts.pointers).subspan(first_pointer),
                                std::span(parts.args).subspan(first_arg), chunks, cost_ns,
                                max_workers.empty() ? step.max_workers : max_workers[i]});
     }

@@ -251,8 +251,8 @@ class ProgramTemplate:
     int32 slots in `operands`, end where those of the next row begin. `native/include/treadle/binder.h` says what the
     operations mean; treadle.plan.binder makes them.
 
-    steps: (kernel address, (buffer, slot of the byte offset) of each operand, slots of the arguments, slot of the
-    chunks, slot of the estimated ns, a real). tasks: (first step, number of steps, blocking). successors: those of
+    steps: (kernel address, or 0 for a callable that bind() is given, (buffer, slot of the byte offset) of each operand,
+    slots of the arguments, slot of the chunks, slot of the estimated ns, a real). tasks: (first step, number of steps, blocking). successors: those of
     each task. buffers: ("arena", slot of the size in bytes), ("constant", address) or ("bound", index into run's
     `bound`). rivals: pairs of buffers in the arena that must not overlap. scratch_bytes: a slot. guards: slots that
     must not hold 0. requested: slots whose values requested() returns. max_workers: as in Program.
@@ -286,12 +286,22 @@ class ProgramTemplate:
     def requested(self, sizes: Sizes) -> list[int]:
         """Return the values of the requested slots."""
 
-    def bind(self, sizes: Sizes, outputs: Sequence[tuple[int, int]] = (), max_workers: Sequence[int] = ()) -> Program:
+    def args(self, sizes: Sizes, step: int) -> list[int]:
+        """Return the values of the step's arguments."""
+
+    def bind(
+        self,
+        sizes: Sizes,
+        outputs: Sequence[tuple[int, int]] = (),
+        max_workers: Sequence[int] = (),
+        functions: Sequence[Callable[[tuple[int, ...]], None]] = (),
+    ) -> Program:
         """Return a Program for the sizes; releases the GIL.
 
         `outputs` says where the outputs lie, which the last bound indices stand for: (number of the memory after that
         of the inputs, byte offset) of each; empty: each in its own. `max_workers` replaces the caps unless it is empty.
-        Raises BindingFailure; ValueError for sizes of another template, or faulty `outputs` or `max_workers`.
+        `functions` are the callables of the steps without a kernel, in the order of the steps, as in Program. Raises
+        BindingFailure; ValueError for sizes of another template, or faulty `outputs`, `max_workers` or `functions`.
         """
 
     @property

@@ -137,7 +137,7 @@ def _compile_for_samples(
     if region.graph is not opened:
         calls = [node for node in region.dynamic if node.op == "call"]
         if calls:
-            return PerSize(_PYTHON, labels_of(calls))
+            return PerSize("only Python can tell the shape of a result", labels_of(calls))
         return PerSize("sizes depend on data, or elements are strings", labels_of(region.dynamic))
     optimize(opened, context)
     fixed = [node for node in opened.nodes if not takes_open_sizes(node)]
@@ -173,9 +173,6 @@ class PerSize:
         return f"{self.reason}: {first.node} ({first.op}){others}"
 
 
-_PYTHON = "Python runs a step, which takes known sizes"
-
-
 def _why_untraced(graph: Graph, options: Options) -> PerSize | None:
     """Return why `graph` cannot be compiled with expressions for its sizes; None if that is not known before."""
     if options.provider is not None:
@@ -186,9 +183,6 @@ def _why_untraced(graph: Graph, options: Options) -> PerSize | None:
 
 def _why_unshared(plan: Plan, facts: Facts) -> PerSize | None:
     """Return why `plan` cannot serve several sizes; None if it can."""
-    python = tuple(StepLabel(call.node, call.op) for call in plan.calls if call.spec is None)
-    if python:
-        return PerSize(_PYTHON, python)
     pins = [str(guard) for guard in facts.guards if guard.pins]
     return PerSize(f"a plan would be valid only for {' and '.join(pins)}") if pins else None
 

@@ -51,6 +51,11 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.standard_normal(shape).astype(np.float32)
 
 
+def halves(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Returns float16 values around 0."""
+    return rng.standard_normal(shape).astype(np.float16)
+
+
 def whole(low: int, high: int, dtype: type = np.int64) -> Draw:
     """Returns a function that draws integers from `low` to `high`, without it."""
     return lambda rng, shape: rng.integers(low, high, shape).astype(dtype)
@@ -300,6 +305,21 @@ CASES: dict[str, Case] = {
     "einsum of rows": one("Einsum", {"x": ["b", "h"], "z": ["w"]}, equation="bh,w->wbh"),
     "flatten": one("Flatten", IMAGE),
     "norm of all": one("ReduceL2", IMAGE),
+    "local response": one("LRN", IMAGE, size=3),
+    "sampled by a grid": one(
+        "GridSample",
+        {"x": ["b", 3, "h", "w"], "g": ["b", "p", "q", 2]},
+        sizes=[{**each, "p": 4, "q": 9} for each in SIZES],
+    ),
+    "normalised rows": one("LpNormalization", {"x": ["b", "h"]}),
+    "standardised images": one("MeanVarianceNormalization", IMAGE),
+    "hardmax": one("Hardmax", {"x": ["b", "h"]}),
+    "ones on the diagonal": one("EyeLike", {"x": ["h", "w"]}),
+    "einsum with an ellipsis": one("Einsum", {"x": ["b", "h", 4], "z": ["b", 4, "w"]}, equation="...ij,...jk->...ik"),
+    "cumulative sums of halves": one("CumSum", {"x": ["b", "h"]}, {"axis": np.array(1)}, draws={"x": halves}),
+    "transposed convolution of volumes": one(
+        "ConvTranspose", {"x": ["b", 3, "h", "w", 4]}, {"f": np.ones((3, 2, 2, 2, 2), np.float32)}
+    ),
 }
 
 ROUNDED = ("einsum", "norm of all", *layers())

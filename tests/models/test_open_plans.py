@@ -161,7 +161,7 @@ def test_models_without_an_open_plan_say_why_and_count_each_size() -> None:
     assert str(session.why_per_size()) == "sizes depend on data, or elements are strings: nonzero0 (non_zero)"
 
 
-def test_python_steps_are_a_reason() -> None:
+def test_results_of_unknown_shape_are_a_reason() -> None:
     """The onnx package's reference runs a branch; the reason names the node."""
     body = [helper.make_tensor_value_info("r", FLOAT, None)]
     then = helper.make_graph([helper.make_node("Add", ["x", "x"], ["r"])], "then", [], body)
@@ -170,7 +170,7 @@ def test_python_steps_are_a_reason() -> None:
     y = w.op("If", "choice", then_branch=then, else_branch=other)
     session = treadle.Session(w.model({"x": (FLOAT, ["n", 8]), "choice": (BOOL, [])}, {y: (FLOAT, None)}))
 
-    assert str(session.why_per_size()).startswith("Python runs a step, which takes known sizes: if0 (")
+    assert str(session.why_per_size()).startswith("only Python can tell the shape of a result: if0 (")
 
 
 def test_the_bodies_of_branches_are_counted() -> None:

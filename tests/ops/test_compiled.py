@@ -16,7 +16,7 @@ from treadle.plan.target import Target
 
 TEAMS = [_native.Team(f"test{intra}{inter}", intra, inter) for intra, inter in ((1, 1), (2, 2), (4, 3))]
 
-WITHOUT_KERNEL = {"call", "einsum", "conv_transpose", "lrn", "non_zero", "pick_channels", "top_k"}
+WITHOUT_KERNEL = {"call", "lrn", "non_zero", "pick_channels"}
 """Ops that run by their NumPy reference: always, but for pick_channels, which passes make where values are in blocks of
 channels."""
 

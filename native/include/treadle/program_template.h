@@ -12,9 +12,9 @@
 
 namespace treadle {
 
-// StepTemplate describes a step by slots of the binder. It is always a kernel.
+// StepTemplate describes a step by slots of the binder.
 struct StepTemplate {
-    Kernel kernel = nullptr;
+    Kernel kernel = nullptr;            // null: bind() is given a host call for it
     std::vector<PointerSpec> pointers;  // `offset` is the slot of the byte offset
     std::vector<std::int64_t> args;     // slots
     std::int64_t chunks = 0;            // slot; the step does nothing where its value is 0
@@ -69,14 +69,18 @@ public:
     // requested() returns the values of the slots that were requested.
     std::vector<std::int64_t> requested(const Sizes& sizes) const;
 
+    // args() returns the values of the arguments of step number `step`.
+    std::vector<std::int64_t> args(const Sizes& sizes, std::size_t step) const;
+
     // bind() returns a program for the sizes; all programs share their arenas. `outputs` locates the outputs, which the
     // last bound indices of the template stand for; empty: each has its own memory. `max_workers` replaces the caps of
-    // the steps unless it is empty. Throws BindingFailure, and std::invalid_argument for sizes of another template or
-    // wrong outputs or caps.
+    // the steps unless it is empty. `hosts` are moved from: one for each step without a kernel, in the order of the
+    // steps. Throws BindingFailure, and std::invalid_argument for sizes of another template or
+    // wrong outputs, caps or host calls.
     template <typename AnyProgram = Program>
     std::unique_ptr<AnyProgram> bind(const Sizes& sizes, std::span<const Location> outputs = {},
-                                     std::span<const int> max_workers = {}) const {
-        const Parts parts = compute(sizes, outputs, max_workers);
+                                     std::span<const int> max_workers = {}, std::span<HostCall> hosts = {}) const {
+        const Parts parts = compute(sizes, outputs, max_workers, hosts);
         return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
                                             parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_);
     }
@@ -100,11 +104,13 @@ private:
     void check_buffers();
     void add_rivals();
     void sort_tasks();
-    Parts compute(const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers) const;
+    Parts compute(const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,
+                  std::span<HostCall> hosts) const;
+    std::vector<std::int64_t> values_of(const Sizes& sizes, const std::vector<std::int64_t>& slots) const;
     std::vector<std::int64_t> locate(Parts& parts, std::span<const Location> outputs) const;
     void assign_arena(Parts& parts, const Sizes& sizes) const;
     void add_steps(Parts& parts, const Sizes& sizes, std::span<const std::int64_t> moved,
-                   std::span<const int> max_workers) const;
+                   std::span<const int> max_workers, std::span<HostCall> hosts) const;
     void set_priorities(Parts& parts) const;
 
     std::uint64_t id_;
@@ -112,6 +118,7 @@ private:
     TemplateSpec spec_;
     std::size_t args_ = 0;
     std::size_t pointers_ = 0;
+    std::size_t hosts_ = 0;                 // how many steps have no kernel
     std::size_t bound_ = 0;                 // how many addresses a run is given
     std::vector<std::size_t> in_arena_;     // the buffers in the arena
     std::vector<std::size_t> first_rival_;  // of each buffer, and the end: indices into rivals_

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     body: int | PythonStep
     args = list(call.packed_args)
     if call.spec is None:
-        body = python_step(call)
+        body = python_step(call, [*sizes_of(call)])
     elif isinstance(call.spec, LibraryGemmSpec):
         body, library = libraries.kernel(call.spec.provider, call.spec.dtype)
         args = [library, *args]
@@ -94,20 +95,36 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     return Step(body, pointers, args, call.chunks, call.cost, call.caps)
 
 
-def python_step(call: Call) -> PythonStep:
-    """Wraps `call.function` as a step that gets addresses of operands and results and writes the results."""
+def sizes_of(call: Call) -> Iterator[int]:
+    """Yields the sizes that a step of `call.function` depends on: those that it takes, then those of the shapes."""
+    yield from call.sizes
+    for value in (*call.writes, *call.reads):
+        yield from value.static_shape
+
+
+def python_step(call: Call, sizes: Sequence[int]) -> PythonStep:
+    """Wraps `call.function` as a step that gets addresses of operands and results and writes the results.
+
+    Args:
+        call: A call of a Python function.
+        sizes: The numbers for what `sizes_of` yields.
+    """
     function = call.function
     if function is None:
         raise InternalError(f"call of {call.node!r} has neither a kernel nor a function")
-    writes = [(value.static_shape, value.known_dtype.numpy) for value in call.writes]
-    reads = [(value.static_shape, value.known_dtype.numpy) for value in call.reads]
+    number = iter(sizes)
+    given = tuple(islice(number, len(call.sizes)))
+    writes, reads = (
+        [(tuple(islice(number, len(value.static_shape))), value.known_dtype.numpy) for value in values]
+        for values in (call.writes, call.reads)
+    )
     where = f"node {call.node!r} ({call.op})"
     waits = call.blocking
 
     def step(addresses: tuple[int, ...]) -> None:
         targets = [view(at, *form) for at, form in zip(addresses, writes, strict=False)]
         operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
-        results = call_for_node(where, waits, function, operands)
+        results = call_for_node(where, waits, function, given, operands)
         for target, result in zip(targets, results, strict=True):
             array = np.asarray(result)
             if array.shape != target.shape or array.dtype != target.dtype:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from treadle.codegen.artifact import Resources
-from treadle.codegen.assemble import buffers_of, successors_of
+from treadle.codegen.assemble import buffers_of, python_step, sizes_of, successors_of
 from treadle.codegen.build import build_kernels
-from treadle.errors import InternalError
 from treadle.graph.facts import Facts
 from treadle.plan.binder import Encoder, Slot
 from treadle.plan.plan import Home, Plan
@@ -20,14 +20,11 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
     """Compiles the kernels of `plan`, or loads them from the cache, and returns the plan as a template.
 
     Args:
-        plan: A plan whose sizes are expressions of `facts`. Every call is of a generated kernel.
+        plan: A plan whose sizes are expressions of `facts`.
         facts: The symbols, and the guards under which the plan is valid.
         progress: Called with (done, total) while kernels are compiled.
     """
-    specs = [call.spec for call in plan.calls if call.spec is not None]
-    if len(specs) != len(plan.calls):
-        raise InternalError("a plan with open sizes has a call without a kernel")
-    library = build_kernels(specs, plan.target, progress)
+    library = build_kernels([call.spec for call in plan.calls if call.spec is not None], plan.target, progress)
     encoder = Encoder(list(facts.symbols.values()))
     slots = _Slots(encoder, plan, facts)
     operations = encoder.finish()
@@ -39,14 +36,14 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
     ]
     steps = [
         StepTemplate(
-            body=library.addresses[spec],
+            body=partial(python_step, call) if call.spec is None else library.addresses[call.spec],
             pointers=[(buffer, number(slot)) for buffer, slot in slots.pointers[at]],
             args=[number(slot) for slot in slots.args[at]],
             chunks=number(slots.chunks[at]),
             cost=number(slots.costs[at]),
-            caps=plan.calls[at].caps,
+            caps=call.caps,
         )
-        for at, spec in enumerate(specs)
+        for at, call in enumerate(plan.calls)
     ]
     return ProgramTemplate(
         TemplateLayout(
@@ -88,7 +85,8 @@ class _Slots:
             self.pointers.append(
                 [(place.buffer, encoder.integer(offset)) for place, offset in zip(places, offsets, strict=True)]
             )
-            self.args.append([encoder.integer(arg) for arg in call.packed_args])
+            args = sizes_of(call) if call.spec is None else call.packed_args
+            self.args.append([encoder.integer(arg) for arg in args])
         self.chunks = [encoder.integer(call.chunks) for call in plan.calls]
         self.costs = [encoder.real(call.cost) for call in plan.calls]
         self.sizes = [encoder.integer(buffer.size) for buffer in plan.buffers]

@@ -17,6 +17,7 @@ from treadle.graph.value import Value
 from treadle.ops.call import call_function
 from treadle.ops.table import OPS
 from treadle.passes.lower.base import LowerContext, nbytes
+from treadle.passes.lower.open_attrs import sizes_in, with_numbers
 from treadle.passes.lower.table import LOWERINGS
 from treadle.plan.call import Call
 from treadle.plan.kernels.copy_bytes import CopyBytesArgs, CopyBytesSpec
@@ -100,13 +101,11 @@ def python_calls(node: Node) -> list[Call]:
     count, attrs = len(node.inputs), node.attrs
     definition = OPS[node.op]
 
-    def function(arrays: list[Array]) -> Sequence[Array]:
+    def function(sizes: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
         operands: list[Array | None] = [None] * count
         for index, array in zip(present, arrays, strict=True):
             operands[index] = array
-        if definition.evaluate is None:
-            return call_function(attrs, operands)
-        return definition.evaluate(attrs, operands)
+        return (definition.evaluate or call_function)(with_numbers(attrs, sizes), operands)
 
     reads = tuple(value for value in node.inputs if value is not None)
     moved = sum(nbytes(value) for value in (*node.outputs, *reads))
@@ -117,6 +116,7 @@ def python_calls(node: Node) -> list[Call]:
             writes=tuple(node.outputs),
             reads=reads,
             function=function,
+            sizes=sizes_in(attrs),
             cost=float(node.attrs.get("cost", PYTHON_NS)) + moved,
             traffic=moved,
             blocking=bool(node.attrs.get("blocking", False)),

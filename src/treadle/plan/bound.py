@@ -50,6 +50,7 @@ def bound_call(call: Call, sizes: Mapping[str, int], functions: Functions) -> Ca
     number = _numbers_at(sizes, functions)
     return replace(
         call,
+        sizes=number(call.sizes),
         args=number(call.args),
         chunks=number(call.chunks),
         cost=number(call.cost),

@@ -10,15 +10,15 @@ from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
 
-PythonFunction = Callable[[list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
+PythonFunction = Callable[[Sequence[int], list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
 
 
 @dataclass(slots=True)
 class Call:
     """One step of a plan.
 
-    Exactly one of `spec` (a generated kernel) and `function` (Python: takes the arrays of `reads`,
-    returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
+    Exactly one of `spec` (a generated kernel) and `function` (Python: takes the numbers of `sizes`
+    and the arrays of `reads`, returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
     order; `args` are its int64 arguments. The work is partitioned into `chunks` that may run at once and in
     any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
     per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,
@@ -33,6 +33,7 @@ class Call:
     reads: tuple[Value, ...]
     spec: KernelSpec | None = None
     function: PythonFunction | None = None
+    sizes: tuple[int, ...] = ()
     args: KernelArgs[int] = field(default_factory=NoArgs)
     chunks: int = 1
     cost: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from treadle import _native, forking
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
-from treadle.runtime.executable import Code, Executable
+from treadle.runtime.executable import Code, Executable, PythonStep
 from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import StepLabel
 
@@ -20,14 +20,14 @@ MOST_BINDINGS = 64
 
 
 class StepTemplate(NamedTuple):
-    """One call of a kernel, by slots.
+    """One call, by slots.
 
-    `body` is the address of the kernel. `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the
+    `body` is the address of the kernel, or returns a Python function for the values of the arguments. `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the
     arguments. The slot `chunks` may hold 0: the step then does nothing. The slot `cost` holds a real: the estimated
     time of all chunks on one core, in ns. `caps` are as in Step.
     """
 
-    body: int
+    body: int | Callable[[Sequence[int]], PythonStep]
     pointers: Sequence[tuple[int, int]]
     args: Sequence[int]
     chunks: int
@@ -98,7 +98,10 @@ class ProgramTemplate:
             constants=layout.constants,
             operations=layout.operations,
             operands=layout.operands,
-            steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in steps],
+            steps=[
+                (step.body if isinstance(step.body, int) else 0, step.pointers, step.args, step.chunks, step.cost)
+                for step in steps
+            ],
             tasks=layout.tasks,
             successors=layout.successors,
             buffers=layout.buffers,
@@ -154,7 +157,13 @@ class ProgramTemplate:
             ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype) for output in self._layout.outputs
         ]
         outputs = Outputs(specs, self.output_pool)
-        program = self._native.bind(sizes, [] if outputs.all_separate else outputs.locations, self._max_workers)
+        functions = [
+            step.body(self._native.args(sizes, number))
+            for number, step in enumerate(self._layout.steps)
+            if not isinstance(step.body, int)
+        ]
+        locations = [] if outputs.all_separate else outputs.locations
+        program = self._native.bind(sizes, locations, self._max_workers, functions)
         executable = Executable(program, outputs, self.output_pool, self._code)
         self._live.add(executable)
         return executable

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import random
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -65,6 +67,18 @@ def address_of(kernel: Any) -> int:
     return address
 
 
+class Factory:
+    """Makes the Python function of a step, and keeps the sizes that it was asked for."""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+        self.sizes: list[tuple[int, ...]] = []
+
+    def __call__(self, sizes: Any) -> Any:
+        self.sizes.append(tuple(sizes))
+        return self.make(*sizes)
+
+
 class Builder:
     """A template whose sizes are expressions."""
 
@@ -109,7 +123,7 @@ class Builder:
             guards=[number(slot) for slot in guards],
             steps=[
                 StepTemplate(
-                    address_of(step[0]),
+                    step[0] if isinstance(step[0], Factory) else address_of(step[0]),
                     [(b, number(at)) for b, at in pointers],
                     [number(arg) for arg in args],
                     number(chunks),
@@ -403,3 +417,64 @@ def test_threads_bind_and_run_at_the_same_time(team):
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
+
+
+def with_function(make: Any) -> tuple[Builder, Factory]:
+    """x (s0) -> times 2 in the arena -> what Python makes of it for (s0, 3) -> the output."""
+    b, factory = chain(), Factory(make)
+    (rows,) = b.symbols
+    b.steps[1] = (factory, [(2, 0), (1, 0)], [rows, 3], 1, 1000.0, {})
+    return b, factory
+
+
+def test_python_steps_get_the_sizes_of_their_binding(team):
+    def make(rows: int, factor: int) -> Any:
+        def step(addresses: tuple[int, ...]) -> None:
+            target, source = (floats(address, rows) for address in addresses)
+            for i in range(rows):
+                target[i] = factor * source[i]
+
+        return step
+
+    b, factory = with_function(make)
+    template = b.build()
+    for rows in (5, 1, 400, 5):
+        x = np.arange(rows, dtype=np.float32).reshape(rows, 1)
+        (y,) = template.bind((rows,)).run([x], team)
+        np.testing.assert_array_equal(y, 6 * x)
+
+    assert factory.sizes == [(5, 3), (1, 3), (400, 3)]
+
+
+def test_an_error_of_a_python_step_reaches_the_caller(team):
+    def make(*_: int) -> Any:
+        def step(_: tuple[int, ...]) -> None:
+            raise LookupError("nothing there")
+
+        return step
+
+    executable = with_function(make)[0].build().bind((4,))
+    for _ in range(2):
+        with pytest.raises(LookupError, match="nothing there"):
+            executable.run([np.zeros((4, 1), np.float32)], team)
+
+
+def test_a_template_whose_python_step_refers_to_it_is_collected():
+    class Owner:
+        def __init__(self) -> None:
+            self.template = with_function(lambda *_: lambda _: self)[0].build()
+            self.executables = [self.template.bind((rows,)) for rows in (3, 4)]
+
+    alive = weakref.ref(Owner())
+    gc.collect()
+
+    assert alive() is None
+
+
+def test_a_binding_needs_a_function_for_each_step_without_a_kernel():
+    native = with_function(lambda *_: print)[0].build()._native
+    sizes = native.evaluate((4,))
+    with pytest.raises(ValueError, match="hosts: wanted one for each step without a kernel = 1, got 0"):
+        native.bind(sizes)
+    with pytest.raises(ValueError, match="step: wanted a number below 2, got 2"):
+        native.args(sizes, 2)
