@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -7,6 +8,8 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,7 +28,7 @@ using treadle::ProgramTemplate;
 namespace {
 
 using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
-using PyStep = std::tuple<std::uintptr_t, Pairs, std::vector<std::int64_t>, std::int64_t, std::int64_t>;
+using PyStep = std::tuple<std::optional<std::uintptr_t>, Pairs, std::vector<std::int64_t>, std::int64_t, std::int64_t>;
 using PyTask = std::tuple<std::int64_t, std::int64_t, bool>;
 template <typename Number, typename... Form>
 using Flat = nb::ndarray<const Number, Form..., nb::c_contig, nb::device::cpu>;
@@ -88,7 +91,11 @@ ProgramTemplate* make_template(std::int64_t symbols, const Flat<std::int64_t, nb
     for (std::size_t i = 0; i < steps.size(); ++i) {
         auto& [kernel, pointers, args, chunks, cost_ns] = steps[i];
         treadle::StepTemplate step;
-        step.kernel = reinterpret_cast<treadle::Kernel>(kernel);
+        if (kernel == std::uintptr_t{0}) {
+            throw std::invalid_argument("step " + std::to_string(i) +
+                                        ": wanted either a non-null kernel address or None for a callable");
+        }
+        step.kernel = reinterpret_cast<treadle::Kernel>(kernel.value_or(0));
         for (const auto& [buffer, offset] : pointers) step.pointers.push_back({buffer, offset});
         step.args = std::move(args);
         step.chunks = chunks;

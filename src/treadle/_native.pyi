@@ -251,11 +251,12 @@ class ProgramTemplate:
     int32 slots in `operands`, end where those of the next row begin. `native/include/treadle/binder.h` says what the
     operations mean; treadle.plan.binder makes them.
 
-    steps: (kernel address, or 0 for a callable that bind() is given, (buffer, slot of the byte offset) of each operand,
-    slots of the arguments, slot of the chunks, slot of the estimated ns, a real). tasks: (first step, number of steps, blocking). successors: those of
-    each task. buffers: ("arena", slot of the size in bytes), ("constant", address) or ("bound", index into run's
-    `bound`). rivals: pairs of buffers in the arena that must not overlap. scratch_bytes: a slot. guards: slots that
-    must not hold 0. requested: slots whose values requested() returns. max_workers: as in Program.
+    steps: (kernel address, or None for a callable that bind() is given, (buffer, slot of the byte offset) of each
+    operand, slots of the arguments, slot of the chunks, slot of the estimated ns, a real). tasks: (first step, number
+    of steps, blocking). successors: those of each task. buffers: ("arena", slot of the size in bytes), ("constant",
+    address) or ("bound", index into run's `bound`). rivals: pairs of buffers in the arena that must not overlap.
+    scratch_bytes: a slot. guards: slots that must not hold 0. requested: slots whose values requested() returns.
+    max_workers: as in Program.
 
     Any thread may use it. Raises ValueError that names the faulty entry, what is allowed, and its value.
     """
@@ -266,7 +267,7 @@ class ProgramTemplate:
         constants: Any,
         operations: Any,
         operands: Any,
-        steps: Sequence[tuple[int, Sequence[tuple[int, int]], Sequence[int], int, int]],
+        steps: Sequence[tuple[int | None, Sequence[tuple[int, int]], Sequence[int], int, int]],
         tasks: Sequence[tuple[int, int, bool]],
         successors: Sequence[Sequence[int]],
         buffers: Sequence[tuple[str, int]],

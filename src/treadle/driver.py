@@ -144,7 +144,7 @@ def _compile_for_samples(
     if fixed:
         return PerSize("there is no lowering for open sizes", labels_of(fixed))
     plan = make_plan(opened, options.target, options.math, streamed_weights=options.streamed_weights)
-    why = _why_unshared(plan, facts)
+    why = _why_unshared(facts)
     if why is not None:
         return why
     if options.artifact_writer is not None:
@@ -181,8 +181,8 @@ def _why_untraced(graph: Graph, options: Options) -> PerSize | None:
     return PerSize("branches and loops are compiled for known sizes", labels_of(nested)) if nested else None
 
 
-def _why_unshared(plan: Plan, facts: Facts) -> PerSize | None:
-    """Return why `plan` cannot serve several sizes; None if it can."""
+def _why_unshared(facts: Facts) -> PerSize | None:
+    """Return why a plan that is valid under the guards of `facts` cannot serve several sizes; None if it can."""
     pins = [str(guard) for guard in facts.guards if guard.pins]
     return PerSize(f"a plan would be valid only for {' and '.join(pins)}") if pins else None
 

@@ -17,8 +17,8 @@ PythonFunction = Callable[[Sequence[int], list[np.ndarray[Any, Any]]], Sequence[
 class Call:
     """One step of a plan.
 
-    Exactly one of `spec` (a generated kernel) and `function` (Python: takes the numbers of `sizes`
-    and the arrays of `reads`, returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
+    Exactly one of `spec` (a generated kernel) and `function` (Python: takes the numbers of `sizes` and the arrays of
+    `reads`, returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
     order; `args` are its int64 arguments. The work is partitioned into `chunks` that may run at once and in
     any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
     per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,

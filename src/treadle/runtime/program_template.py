@@ -22,9 +22,10 @@ MOST_BINDINGS = 64
 class StepTemplate(NamedTuple):
     """One call, by slots.
 
-    `body` is the address of the kernel, or returns a Python function for the values of the arguments. `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the
-    arguments. The slot `chunks` may hold 0: the step then does nothing. The slot `cost` holds a real: the estimated
-    time of all chunks on one core, in ns. `caps` are as in Step.
+    `body` is the address of the kernel, or returns a Python function for the values of the arguments. `pointers` are
+    (buffer, slot of the byte offset) pairs, `args` slots of the arguments. The slot `chunks` may hold 0: the step then
+    does nothing. The slot `cost` holds a real: the estimated time of all chunks on one core, in ns. `caps` are as in
+    Step.
     """
 
     body: int | Callable[[Sequence[int]], PythonStep]
@@ -99,7 +100,7 @@ class ProgramTemplate:
             operations=layout.operations,
             operands=layout.operands,
             steps=[
-                (step.body if isinstance(step.body, int) else 0, step.pointers, step.args, step.chunks, step.cost)
+                (step.body if isinstance(step.body, int) else None, step.pointers, step.args, step.chunks, step.cost)
                 for step in steps
             ],
             tasks=layout.tasks,
