@@ -14,12 +14,14 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
-from treadle.errors import RunError, ShapeError
-from treadle.graph.facts import Facts
+from treadle.errors import ModelError, RunError, ShapeError
+from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.graph.graph import Graph
 from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
+from treadle.graph.open_dims import NOTHING
 from treadle.graph.shape import StaticShape
+from treadle.graph.template import Template
 from treadle.lru import LRU
 from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
@@ -30,7 +32,7 @@ from treadle.passes.lower.table import takes_open_sizes
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize
 from treadle.passes.regions import Region, first_region
-from treadle.passes.specialize import large_sample_size, specialize, specialize_open
+from treadle.passes.specialize import build_open, large_sample_size, specialize, specialize_open
 from treadle.plan.bound import bound
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
@@ -85,49 +87,52 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 
 
 def compile_open(
-    graph: Graph, options: Options, outputs: Sequence[str], hints: Mapping[str, int] | None = None
+    model: Graph | Template, options: Options, outputs: Sequence[str], hints: Mapping[str, int] | None = None
 ) -> Open | PerSize:
-    """Compile `graph` once for all sizes of its open dimensions.
+    """Compile `model` once for all sizes of its open dimensions.
 
     Args:
-        graph: A graph with open dimensions.
+        model: A graph with open dimensions, or a template that builds such.
         options: How to compile.
         outputs: The names of the outputs to compute.
         hints: Sizes of symbols by which decisions are taken that no proof settles, sample sizes for the others; None:
-            sample sizes, small ones if they fit the graph, else large ones.
+            sample sizes, small ones if they fit the model, else large ones.
 
     Returns:
         A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
 
     Raises:
-        ShapeError: The graph does not fit together for the sample sizes.
+        ModelError, ShapeError: The model does not fit together for the sample sizes.
     """
     if hints is not None:
-        return _compile_for_samples(graph, options, outputs, hints)
+        return _compile_for_samples(model, options, outputs, hints)
     try:
-        return _compile_for_samples(graph, options, outputs, {})
-    except ShapeError as error:
+        return _compile_for_samples(model, options, outputs, {})
+    except (ModelError, ShapeError) as error:
         try:
-            return _compile_for_samples(graph, options, outputs, _large_samples(graph))
-        except ShapeError:
+            return _compile_for_samples(model, options, outputs, _large_samples(model))
+        except (ModelError, ShapeError):
             raise error from None
 
 
-def _large_samples(graph: Graph) -> dict[str, int]:
-    names = dict.fromkeys(dim for value in graph.inputs for dim in value.shape or () if isinstance(dim, str))
-    return {name: large_sample_size(number) for number, name in enumerate(names)}
+def _large_samples(model: Graph | Template) -> dict[str, int]:
+    dims = model.dims if isinstance(model, Template) else NOTHING
+    declared = [dim for value in model.inputs for dim in value.shape or () if isinstance(dim, str)]
+    names = dict.fromkeys((*dims.roots, *(dim for dim in declared if dim not in dims.derived)))
+    return {name: dims.sample(name, large_sample_size(number)) for number, name in enumerate(names)}
 
 
 def _compile_for_samples(
-    graph: Graph, options: Options, outputs: Sequence[str], hints: Mapping[str, int]
+    model: Graph | Template, options: Options, outputs: Sequence[str], hints: Mapping[str, int]
 ) -> Open | PerSize:
-    options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
-    why = _why_untraced(graph, options)
+    facts = Facts()
+    opened = build_open(model, facts, hints) if isinstance(model, Template) else specialize_open(model, facts, hints)
+    nodes = tuple(node.name for node in opened.nodes)
+    options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
+    why = _why_untraced(opened, options)
     if why is not None:
         return why
-    facts = Facts()
-    opened = specialize_open(graph, facts, hints)
-    by_name = dict(zip((value.name for value in graph.outputs), opened.outputs, strict=True))
+    by_name = dict(zip((value.name for value in model.outputs), opened.outputs, strict=True))
     opened.outputs = [by_name[name] for name in outputs]
     context = PassContext(
         options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
@@ -154,7 +159,7 @@ def _compile_for_samples(
         options.caps.apply_to(template)
     if options.on_compiled is not None:
         options.on_compiled()
-    return Open(plan, facts, template)
+    return Open(plan, facts, template, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,8 @@ class Open:
     plan: Plan
     facts: Facts
     template: ProgramTemplate
+    nodes: tuple[str, ...]
+    """The names of the model's nodes."""
 
     @property
     def samples(self) -> dict[str, int]:
@@ -208,19 +215,22 @@ class Open:
     @property
     def guards(self) -> list[str]:
         """The conditions under which the plan is valid, such as "length <= 512"."""
-        least = [f"{name} >= {symbol.least}" for name, symbol in self.facts.symbols.items()]
-        return list(dict.fromkeys((*least, *map(str, self.facts.guards))))
+        symbols = self.facts.symbols.items()
+        least = [f"{name} >= {symbol.least}" for name, symbol in symbols]
+        most = [f"{name} <= {symbol.most}" for name, symbol in symbols if symbol.most < MOST_ELEMENTS]
+        return list(dict.fromkeys((*least, *most, *map(str, self.facts.guards))))
 
     def serves(self, sizes: Mapping[str, int]) -> bool:
         """Whether the plan is valid for these sizes of the open dimensions, by name."""
-        return all(sizes[name] >= symbol.least for name, symbol in self.facts.symbols.items()) and all(
+        symbols = self.facts.symbols.items()
+        return all(symbol.least <= sizes[name] <= symbol.most for name, symbol in symbols) and all(
             is_assumed(guard, sizes, FUNCTIONS) for guard in self.facts.guards
         )
 
     def bind(self, sizes: Mapping[str, int]) -> Bound | None:
         """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""
         executable = self.template.try_bind([sizes[name] for name in self.facts.symbols])
-        return None if executable is None else Bound(self.plan, executable, sizes)
+        return None if executable is None else Bound(self.plan, executable, sizes, self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +240,7 @@ class Bound:
     open_plan: Plan
     executable: Executable
     sizes: Mapping[str, int]
+    nodes: tuple[str, ...]
 
     @property
     def plan(self) -> Plan:

@@ -22,8 +22,8 @@ from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph
-from treadle.graph.template import Template
-from treadle.open_plans import OpenPlans, StoredPlan
+from treadle.graph.template import Form, Template
+from treadle.open_plans import FormPlans, OpenPlans, StoredPlan
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable
@@ -36,7 +36,7 @@ from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
     from treadle.codegen.artifact_writer import ArtifactWriter
-    from treadle.driver import Open, Options, PerSize
+    from treadle.driver import Bound, Open, Options, PerSize
     from treadle.passes.base import Math, Precision
     from treadle.plan.plan import Plan
     from treadle.plan.target import Target
@@ -156,12 +156,16 @@ class ModelCompiler:
         self._graph: Graph | None = None
         self._artifact_writer: ArtifactWriter | None = None
         self._open = OpenPlans()
+        self._by_form: FormPlans | None = None
+        self._forms: Sequence[Form] | None = None
         self._stored: StoredPlan | None = None
         self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
         self._is_template = isinstance(loaded, Template)
+        if isinstance(loaded, Template) and loaded.builds_open and not _declares_inputs(loaded):
+            self._by_form = FormPlans(loaded)
         self._new_artifact: str | None = None
         if isinstance(loaded, Graph):
             whole = settings.artifact_key(source)
@@ -189,9 +193,11 @@ class ModelCompiler:
         if self._graph is None:
             loaded = self._source.load()
             if isinstance(loaded, Template):
-                raise InputError(
-                    "the model has no graph before it has inputs: its dtypes and shapes follow from theirs"
-                )
+                if self._forms is None:
+                    raise InputError(
+                        "the model has no graph before it has inputs: its dtypes and shapes follow from theirs"
+                    )
+                loaded = loaded.build(self._forms)
             self._graph = loaded
         return self._graph
 
@@ -201,9 +207,12 @@ class ModelCompiler:
         Otherwise `plans` keeps the plan, and the artifact is written if there is none.
         """
         shapes = self.interface.fixed_shapes
-        if self._is_template:
-            return
         outputs = self.interface.select(None)
+        if self._is_template:
+            template = self._source.load()
+            if isinstance(template, Template) and template.builds_open and self._by_form is None:
+                self._note_nodes(self._open.compile(template, self._open_options, outputs, None))
+            return
         if shapes is None:
             self._compile_open(outputs)
             return
@@ -282,10 +291,30 @@ class ModelCompiler:
         inputs = [
             (dtype_of(each, value), shape_of(each)) for value, each in zip(template.inputs, signature, strict=True)
         ]
+        self._graph, self._forms = None, inputs
+        bound = self._bind_template(template, inputs, outputs)
+        if bound is not None:
+            return bound
         self._graph = graph = template.build(inputs)
         self.nodes = names_of(graph)
         checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
         return compile_for(graph, self._settings.options(self._caps), [shape for _, shape in inputs], outputs)
+
+    def _bind_template(self, template: Template, forms: Sequence[Form], outputs: tuple[str, ...]) -> Bound | None:
+        if not template.builds_open:
+            return None
+        if self._by_form is not None:
+            bound = self._by_form.bind(self._open_options, forms, outputs)
+        else:
+            bound = self._open.bind(template, self._open_options, [shape for _, shape in forms], outputs)
+        self._note_nodes(bound)
+        return bound
+
+    def _note_nodes(self, plan: Open | Bound | None) -> None:
+        """Learn from `plan` which nodes a template's graph has. Raises ThreadSettingError if caps name others."""
+        if plan is not None:
+            self.nodes = plan.nodes
+            checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
 
     @property
     def compiles(self) -> int:
@@ -299,6 +328,8 @@ class ModelCompiler:
     def open_plans(self) -> list[Open]:
         """Return the plans for all sizes that compute all outputs, the first compiled first."""
         outputs = self.interface.select(None)
+        if self._by_form is not None:
+            return self._by_form.held(outputs)
         if self._stored is not None and not self._open.held(outputs):
             self._offer_loaded()
             self._open.compile(self.graph, self._open_options, outputs, None)
@@ -306,7 +337,10 @@ class ModelCompiler:
 
     def why_per_size(self) -> PerSize | None:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
-        if self._is_template:
+        if self._by_form is not None:
+            return self._by_form.why_per_size(self.interface.select(None))
+        template = self._source.load() if self._is_template else None
+        if isinstance(template, Template) and not template.builds_open:
             from treadle.driver import PerSize
 
             return PerSize("the graph is made for the dtypes and shapes of a run")
@@ -350,6 +384,11 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     from treadle import driver
 
     return driver.plans_of(runnable.compiled() if isinstance(runnable, Restored) else runnable)
+
+
+def _declares_inputs(template: Template) -> bool:
+    """Return whether `template` declares the dtypes and shapes of its inputs."""
+    return all(value.dtype is not None and value.shape is not None for value in template.inputs)
 
 
 def names_of(graph: Graph) -> tuple[str, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from treadle import forking
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph
+from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import StaticShape
+from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.runtime.executable import Executable
@@ -37,12 +39,16 @@ class OpenPlans:
         self._lock = forking.lock()
 
     def compile(
-        self, graph: Graph, options: Callable[[], Options], outputs: tuple[str, ...], hints: Mapping[str, int] | None
+        self,
+        model: Graph | Template,
+        options: Callable[[], Options],
+        outputs: tuple[str, ...],
+        hints: Mapping[str, int] | None,
     ) -> Open | None:
-        """Compile a plan for `outputs` of `graph`; None if one plan cannot serve several sizes.
+        """Compile a plan for `outputs` of `model`; None if one plan cannot serve several sizes.
 
         Args:
-            graph: A graph with open dimensions.
+            model: A graph with open dimensions, or a template that builds such.
             options: Returns how to compile.
             outputs: The names of the outputs to compute.
             hints: The sizes to compile for where a decision depends on them; None: sample sizes.
@@ -58,7 +64,7 @@ class OpenPlans:
             self._reasons[outputs] = PerSize("TREADLE_DISABLE names open_sizes")
             return None
         try:
-            plan = compile_open(graph, options(), outputs, hints)
+            plan = compile_open(model, options(), outputs, hints)
         except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
             if hints is None:
                 self._reasons[outputs] = PerSize(f"the sample sizes do not fit: {error}")
@@ -69,6 +75,14 @@ class OpenPlans:
         self._reasons.pop(outputs, None)
         self._plans.setdefault(outputs, []).append(plan)
         return plan
+
+    def bound(self, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | None:
+        """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""
+        for plan in self._plans.get(outputs, ()):  # the oldest first: later ones do not change what served a size
+            found = plan.bind(sizes)
+            if found is not None:
+                return found
+        return None
 
     def held(self, outputs: tuple[str, ...]) -> list[Open]:
         """Return the plans held for `outputs`, the first compiled first."""
@@ -83,19 +97,128 @@ class OpenPlans:
         self._reasons[outputs] = reason
 
     def bind(
-        self, graph: Graph, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
+        self,
+        model: Graph | Template,
+        options: Callable[[], Options],
+        shapes: Sequence[StaticShape],
+        outputs: tuple[str, ...],
+        hints: Mapping[str, int] | None = None,
     ) -> Bound | None:
-        """Return a plan for `outputs` bound to inputs of these `shapes`; None if none can serve them."""
-        sizes = sizes_of(graph.inputs, shapes)
+        """Return a plan for `outputs` bound to inputs of these `shapes`; None if none can serve them.
+
+        Args:
+            model: As compile() takes it.
+            options: Returns how to compile.
+            shapes: Of the inputs, in their order.
+            outputs: The names of the outputs to compute.
+            hints: The sizes to compile the first plan for; None: those of `shapes`, as for all further plans.
+        """
+        sizes = sizes_of(model.inputs, shapes, dims_of(model))
         if sizes is None:
             return None
         with self._lock:
-            for plan in self._plans.get(outputs, ()):  # the oldest first: later ones do not change what served a size
-                bound = plan.bind(sizes)
+            bound = self.bound(sizes, outputs)
+            if bound is not None:
+                return bound
+            if 0 in sizes.values():
+                return None
+            if hints is not None and not self._plans.get(outputs):
+                first = self.compile(model, options, outputs, hints)
+                bound = None if first is None else first.bind(sizes)
                 if bound is not None:
                     return bound
-            latest = self.compile(graph, options, outputs, sizes) if 0 not in sizes.values() else None
+            latest = self.compile(model, options, outputs, sizes)
         return None if latest is None else latest.bind(sizes)
+
+
+class FormPlans:
+    """The plans of a template that does not declare its inputs.
+
+    The first shapes are compiled for themselves. Dimensions that differ from them later are open from then on: a model
+    has one plan for all of their sizes, and none that is more general than its use.
+    """
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._forms: dict[tuple[tuple[str, int], ...], _Form] = {}
+        self._lock = forking.lock()
+
+    def bind(self, options: Callable[[], Options], forms: Sequence[Form], outputs: tuple[str, ...]) -> Bound | None:
+        """Return a plan for `outputs` bound to inputs of these `forms`; None if they are compiled for themselves."""
+        key = tuple((dtype.name, len(shape)) for dtype, shape in forms)
+        with self._lock:
+            form = self._forms.get(key)
+            if form is None:
+                self._forms[key] = _Form(self._template, forms)
+                return None
+        return form.bind(options, [shape for _, shape in forms], outputs)
+
+    def held(self, outputs: tuple[str, ...]) -> list[Open]:
+        """Return the plans held for `outputs`, the first compiled first."""
+        return [plan for form in self._forms.values() for _, plans in form.variants for plan in plans.held(outputs)]
+
+    def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
+        """Return why further sizes are compiled each for itself; None if a plan is compiled for them."""
+        reasons = (plans.why_per_size(outputs) for form in self._forms.values() for _, plans in form.variants[-1:])
+        return next((reason for reason in reasons if reason is not None), None)
+
+
+class _Form:
+    """The plans for inputs of the same dtypes and ranks: `variants`, each with more open dimensions than the last."""
+
+    def __init__(self, template: Template, first: Sequence[Form]) -> None:
+        self._template = template
+        self._dtypes = [dtype for dtype, _ in first]
+        self._first = [shape for _, shape in first]
+        self._open: dict[tuple[int, int], int] = {}
+        self._lock = forking.lock()
+        self.variants: list[tuple[Template, OpenPlans]] = []
+
+    def bind(
+        self, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
+    ) -> Bound | None:
+        """Return a plan for `outputs` bound to inputs of these `shapes`; None if they are compiled for themselves."""
+        with self._lock:
+            if self._opens_more(shapes):
+                self.variants.append((self._opened(), OpenPlans()))
+            if not self.variants:
+                return None
+            for template, plans in self.variants[:-1]:  # the oldest first, as in OpenPlans
+                sizes = sizes_of(template.inputs, shapes)
+                bound = None if sizes is None else plans.bound(sizes, outputs)
+                if bound is not None:
+                    return bound
+            template, plans = self.variants[-1]
+            return plans.bind(template, options, shapes, outputs, self._hints())
+
+    def _opens_more(self, shapes: Sequence[StaticShape]) -> bool:
+        """Open the dimensions in which `shapes` differ from the first ones; True if one was not open before."""
+        before = len(self._open)
+        for at, (first, shape) in enumerate(zip(self._first, shapes, strict=True)):
+            for axis, (size, now) in enumerate(zip(first, shape, strict=True)):
+                if size != now:  # the larger one is the sample: decisions for sizes of 0 and 1 hold for no others
+                    self._open[at, axis] = max(self._open.get((at, axis), size), now)
+        return len(self._open) > before
+
+    def _hints(self) -> dict[str, int]:
+        return {self._name(at, axis): size for (at, axis), size in self._open.items()}
+
+    def _name(self, at: int, axis: int) -> str:
+        return f"{self._template.inputs[at].name}_{axis}"
+
+    def _opened(self) -> Template:
+        """Return the template with shapes for its inputs."""
+        inputs = tuple(
+            Value(
+                value.name,
+                dtype,
+                tuple(self._name(at, axis) if (at, axis) in self._open else size for axis, size in enumerate(shape)),
+            )
+            for at, (value, dtype, shape) in enumerate(
+                zip(self._template.inputs, self._dtypes, self._first, strict=True)
+            )
+        )
+        return replace(self._template, inputs=inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +235,15 @@ class StoredPlan:
         return None if sizes is None else self.template.try_bind([sizes[name] for name in self.symbols])
 
 
-def sizes_of(inputs: Sequence[Value | Tensor], shapes: Sequence[StaticShape]) -> dict[str, int] | None:
-    """Return the sizes of the open dimensions of `inputs` of these `shapes`, by name.
+def dims_of(model: Graph | Template) -> OpenDims:
+    """Return what `model` declares of its open dimensions."""
+    return model.dims if isinstance(model, Template) else NOTHING
+
+
+def sizes_of(
+    inputs: Sequence[Value | Tensor], shapes: Sequence[StaticShape], dims: OpenDims = NOTHING
+) -> dict[str, int] | None:
+    """Return the sizes of the symbols of `inputs` of these `shapes`, by name.
 
     None if they have none, an input has no rank, or the shapes contradict each other or what is declared.
     """
@@ -124,4 +254,4 @@ def sizes_of(inputs: Sequence[Value | Tensor], shapes: Sequence[StaticShape]) ->
         for dim, size in zip(value.shape, shape, strict=True):
             if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
                 return None
-    return sizes or None
+    return dims.symbols(sizes) or None

@@ -62,11 +62,23 @@ import treadle
 session, sizes = treadle.Session("words.onnx"), {{"batch": 8, "length": 0}}
 """
 
+JOINED = """
+import torch
+import treadle
+
+class Joined(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x, y])
+
+module, x, y = Joined().eval(), torch.zeros(5, 3), torch.zeros(6, 3)
+"""
+
 PROGRAMS: dict[str, tuple[str, str, str]] = {
     "threads.md: treadle.threads.set(": (PLAIN, "", ""),
     "threads.md: session.run(": (PLAIN, "token.cancel()\nfuture.cancel()", ""),
     "shapes.md: import numpy": (WORDS, "", ""),
     "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before <= 1 and not plan.serves(sizes)", ""),
+    "shapes.md: d = torch.export": (JOINED, "assert len(session.open_plans()) == 1", "torch"),
     "tensorflow.md: import treadle.compat": ("", "", ""),
     "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
     "tensorflow.md: session = treadle.Session": (GRAPH, "", ""),

@@ -8,7 +8,7 @@ from functools import partial
 from treadle.codegen.artifact import Resources
 from treadle.codegen.assemble import buffers_of, python_step, sizes_of, successors_of
 from treadle.codegen.build import build_kernels
-from treadle.graph.facts import Facts
+from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.plan.binder import Encoder, Slot
 from treadle.plan.plan import Home, Plan
 from treadle.plan.status import MESSAGES
@@ -76,6 +76,9 @@ class _Slots:
     def __init__(self, encoder: Encoder, plan: Plan, facts: Facts) -> None:
         symbols = facts.symbols.values()
         self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in symbols]
+        self.guards += [
+            encoder.at_least(-symbol, -int(symbol.most)) for symbol in symbols if symbol.most < MOST_ELEMENTS
+        ]
         self.guards += [encoder.guard(guard) for guard in facts.guards]
         self.pointers: list[list[tuple[int, Slot]]] = []
         self.args: list[list[Slot]] = []

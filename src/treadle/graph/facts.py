@@ -42,7 +42,7 @@ class Facts:
             name: Its name in the model.
             hint: The sample size by which decisions are taken.
             least: Its lower bound. A plan is valid only for sizes that are not below it.
-            most: Its upper bound, likewise.
+            most: Its upper bound. A plan is valid only for sizes that are not above it.
         """
         if name not in self.symbols:
             atom = self._atom("symbol", (name,), hint, least, most)

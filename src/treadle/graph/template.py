@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from treadle.dtypes import DType
 from treadle.graph.graph import Graph
+from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
 
@@ -20,10 +21,13 @@ class Template:
 
     `inputs` and `outputs` hold what is known beforehand: names, and a dtype and a shape or None. `build` gives
     the Graph for one form an input, with inputs and outputs of these names in this order; it raises ModelError or
-    ShapeError, listing what does not fit.
+    ShapeError, listing what does not fit. If `builds_open`, the shapes that it takes may hold expressions. `dims` is
+    what is declared of open dimensions.
     """
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     build: Callable[[Sequence[Form]], Graph]
+    builds_open: bool = False
+    dims: OpenDims = NOTHING

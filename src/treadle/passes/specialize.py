@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from treadle.dtypes import DType
 from treadle.errors import InputError
-from treadle.graph.facts import Facts
+from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.graph.graph import Graph
 from treadle.graph.mapping import verify_files
 from treadle.graph.node import Node
+from treadle.graph.open_dims import OpenDims
 from treadle.graph.shape import Shape, StaticShape, is_static, text
+from treadle.graph.template import Template
 from treadle.graph.value import Value
 
 
@@ -55,6 +57,43 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
             for dim in value.shape
         )
     return copy_graph(graph, opened)
+
+
+def build_open(template: Template, facts: Facts, hints: Mapping[str, int]) -> Graph:
+    """The graph of `template` for inputs with expressions of symbols for open dimensions.
+
+    Args:
+        template: One that builds open sizes, whose inputs have dtypes and shapes.
+        facts: Where the symbols are made, within the bounds that the template declares.
+        hints: The sample sizes of symbols by name; those left out get one of their own.
+
+    Raises:
+        ModelError: The template lists what does not fit.
+        ShapeError: The graph does not fit together for the sample sizes.
+    """
+
+    def size(dim: int | str) -> int:
+        if not isinstance(dim, str):
+            return dim
+        derived = template.dims.derived.get(dim)
+        if derived is None:
+            return declared_symbol(template.dims, dim, facts, hints)
+        return derived.compute(*(declared_symbol(template.dims, name, facts, hints) for name in derived.symbols))
+
+    return template.build(
+        [(value.known_dtype, tuple(map(size, value.shape or ()))) for value in template.inputs],
+    )
+
+
+def declared_symbol(dims: OpenDims, name: str, facts: Facts, hints: Mapping[str, int]) -> int:
+    """The symbol `name` of `facts`, with the bounds that `dims` declares."""
+    hint = hints.get(name)
+    if hint is None:
+        hint = dims.sample(name, sample_size(len(facts.symbols)))
+    bounds = dims.bounds.get(name)
+    if bounds is None:
+        return facts.symbol(name, hint)
+    return facts.symbol(name, hint, least=max(1, bounds.least), most=int(min(bounds.most, MOST_ELEMENTS)))
 
 
 def sample_size(number: int) -> int:

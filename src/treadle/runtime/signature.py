@@ -13,6 +13,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import InputError, MemoryLimitError
 from treadle.graph.graph import Graph
+from treadle.graph.open_dims import NOTHING, OpenDims, Place
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
@@ -47,12 +48,14 @@ class Tensor:
 class Interface:
     """The declared inputs and outputs of a session.
 
-    Tensors of strings hold text. If `objects` is true they may hold any Python object, and are not checked.
+    Tensors of strings hold text. If `objects` is true they may hold any Python object, and are not checked. `dims` is
+    what is declared of open dimensions.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     objects: bool = False
+    dims: OpenDims = NOTHING
 
     @property
     def fixed_shapes(self) -> tuple[StaticShape, ...] | None:
@@ -73,7 +76,7 @@ class Interface:
             )
         faults: list[str] = []
         arrays: list[Array] = []
-        symbols: dict[str, tuple[int, str]] = {}
+        symbols: dict[str, Place] = {}
         for tensor in self.inputs:
             if tensor.name not in given:
                 faults.append(f"input {tensor.name!r} is missing: wanted {tensor}")
@@ -86,6 +89,7 @@ class Interface:
                 arrays.append(array)
             except InputError as fault:
                 faults.append(str(fault))
+        faults.extend(self.dims.faults(symbols))
         known = {tensor.name for tensor in self.inputs}
         unknown = [name for name in given if name not in known]
         faults.extend(f"there is no input {name!r}; the inputs are {names(self.inputs)}" for name in unknown)
@@ -130,7 +134,8 @@ def interface_of(graph: Graph | Template, *, objects: bool = False) -> Interface
         dtype = value.dtype if value.dtype is not None else dtypes.f32
         return Tensor(value.name, dtype.numpy, value.shape)
 
-    return Interface(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects)
+    dims = graph.dims if isinstance(graph, Template) else NOTHING
+    return Interface(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects, dims)
 
 
 def shape_of(signature: InputSignature) -> StaticShape:
@@ -284,11 +289,11 @@ def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
             raise InputError(f"{where}: wanted shape {text(wanted)}, got {text(got)}: axis {axis} must be {dim}")
 
 
-def bind_symbols(tensor: Tensor, shape: StaticShape, symbols: dict[str, tuple[int, str]]) -> None:
+def bind_symbols(tensor: Tensor, shape: StaticShape, symbols: dict[str, Place]) -> None:
     """Enter the sizes of `tensor`'s open dimensions in `symbols`. Raises InputError if an earlier input differs."""
     for axis, (dim, size) in enumerate(zip(tensor.shape or (), shape, strict=False)):
         if isinstance(dim, str):
-            first, owner = symbols.setdefault(dim, (size, tensor.name))
+            first, owner, _ = symbols.setdefault(dim, Place(size, tensor.name, axis))
             if first != size:
                 raise InputError(
                     f"input {tensor.name!r}: axis {axis} ({dim}) is {size}, but input {owner!r} has {dim} = {first}"

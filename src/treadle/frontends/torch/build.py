@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.faults import Unsupported
+from treadle.graph.dim import DimExpr, at_least, at_most, is_expression
 from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
-from treadle.graph.shape import Shape, StaticShape, elements, is_static, normalize_axis
+from treadle.graph.shape import Shape, StaticShape, elements, equal_shapes, is_open, is_static, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Array, Info
+from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
 from treadle.ops.table import OPS
 
 MOST_FOLDED = 4096
@@ -76,14 +79,23 @@ class Builder:
         A node that reads small constants only is computed at once. Raises ShapeError if operands do not fit.
         """
         node = self.graph.make(op, inputs, attrs, name=self.name, outputs=outputs)
-        infos = [None if value is None else Info(value.known_dtype, _static(value), value.data) for value in inputs]
+        infos = [
+            None if value is None else Info(value.known_dtype, _static(value), known_value(value)) for value in inputs
+        ]
         found = infer_node(node, infos)
         for value, info in zip(node.outputs, found, strict=True):
             value.dtype, value.shape = info.dtype, info.shape
         folded = _folded(node)
         if folded is not None:
-            return [self.constant(array) for array in folded]
+            return [self._known(array, value) for array, value in zip(folded, node.outputs, strict=True)]
         return self._place(node)
+
+    def _known(self, array: Array, value: Value) -> Value:
+        """Returns a value with these elements: numbers, or expressions of sizes."""
+        if array.dtype != object:
+            return self.constant(array)
+        made = add_sizes(self.graph, array, value.known_dtype, self.name)
+        return made if isinstance(made, Value) else self._place(made)[0]
 
     def add_call(
         self, inputs: Sequence[Value], outputs: Sequence[tuple[DType, StaticShape | None]], **attrs: Any
@@ -107,16 +119,32 @@ class Builder:
         return self.graph.constant(np.ascontiguousarray(data).reshape(data.shape), name or f"{self.name}.constant")
 
     def ints(self, numbers: Sequence[int]) -> Value:
-        """Returns a new constant i64[n]: axes, sizes, ..."""
-        return self.constant(np.asarray(numbers, np.int64).reshape(-1))
+        """Returns i64[n]: axes, sizes, ..."""
+        if not any(map(is_expression, numbers)):
+            return self.constant(np.asarray(numbers, np.int64).reshape(-1))
+        array = np.empty(len(numbers), object)
+        array[:] = list(numbers)
+        return self._known(array, Value("", dtypes.i64))
 
     def scalar(self, number: float, dtype: DType) -> Value:
-        """Returns a new constant of rank 0."""
-        return self.constant(np.asarray(number).astype(dtype.numpy))
+        """Returns a new value of rank 0."""
+        if not is_expression(number):
+            return self.constant(np.asarray(number).astype(dtype.numpy))
+        array = np.empty((), object)
+        array[()] = number
+        whole = isinstance(number, DimExpr)
+        made = self._known(array, Value("", dtypes.i64 if whole else dtype))
+        return self.cast(made, dtype)
+
+    def number(self, number: float) -> Value:
+        """Returns a Python number as NumPy types it: a value of rank 0."""
+        if is_expression(number):
+            return self.scalar(number, dtypes.i64 if isinstance(number, DimExpr) else dtypes.f64)
+        return self.constant(np.asarray(number))
 
     def full(self, number: float, dtype: DType, shape: StaticShape) -> Value:
         """Returns a value filled with `number`."""
-        if elements(shape) <= MOST_FOLDED:
+        if not is_open(shape) and not is_expression(number) and elements(shape) <= MOST_FOLDED:
             return self.constant(np.full(shape, number, dtype.numpy))
         return self.expand(self.scalar(number, dtype), shape)
 
@@ -147,9 +175,10 @@ class Builder:
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Returns `x` reshaped; the shape may hold a -1."""
-        if x.shape is not None and x.shape == tuple(shape):
+        if equal_shapes(x.shape, tuple(shape)):
             return x
-        return self.add("reshape", x, self.ints(shape), allowzero=-1 not in shape)
+        inferred = any(not is_expression(size) and size == -1 for size in shape)
+        return self.add("reshape", x, self.ints(shape), allowzero=not inferred)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """Returns `x` with its axes permuted by `perm`."""
@@ -157,12 +186,11 @@ class Builder:
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """Returns `x` broadcast to `shape`."""
-        return x if x.shape == tuple(shape) else self.add("expand", x, self.ints(shape))
+        return x if equal_shapes(x.shape, tuple(shape)) else self.add("expand", x, self.ints(shape))
 
     def slice(self, x: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
         """Returns `x` from `start` to `end` along `axis`."""
-        size = self.shape(x)[axis]
-        if step == 1 and start <= 0 and end >= size:
+        if step == 1 and at_most(start, 0) and at_least(end - self.shape(x)[axis], 0):
             return x
         return self.add("slice", x, *map(self.ints, ([start], [end], [axis], [step])))
 
@@ -183,8 +211,15 @@ def _folded(node: Node) -> list[Array] | None:
     """Returns the results of a node that reads constants only, if all of them are small."""
     evaluate = OPS[node.op].evaluate
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    if evaluate is None or any(value is not None and value.data is None for value in node.inputs):
+    arrays = [None if value is None else known_value(value) for value in node.inputs]
+    if evaluate is None or any(
+        value is not None and array is None for value, array in zip(node.inputs, arrays, strict=True)
+    ):
         return None
-    if any(value.shape is None or elements(value.static_shape) > MOST_FOLDED for value in values):
+    if any(value.shape is None or is_open(value.static_shape) for value in values):
         return None
-    return list(evaluate(node.attrs, [None if value is None else value.data for value in node.inputs]))
+    if any(elements(value.static_shape) > MOST_FOLDED for value in values):
+        return None
+    if any(value is not None and value.data is None for value in node.inputs):
+        return evaluate_on_sizes(node, arrays, evaluate)
+    return list(evaluate(node.attrs, arrays))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
@@ -17,9 +16,11 @@ from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.dtypes import core
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
+from treadle.frontends.torch.symbols import declared, shape_of
 from treadle.frontends.torch.tensor import Box
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
-from treadle.graph.shape import Shape, is_static
+from treadle.graph.shape import is_static
 from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
 
@@ -47,7 +48,7 @@ def export(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) ->
 def from_program(program: torch.export.ExportedProgram) -> Graph | Template:
     """Returns the graph of `program`. Inputs keep their names; outputs are named `output`, or by key and position."""
     source = _Program(program)
-    template = Template(source.title, source.inputs, source.outputs, source.build)
+    template = Template(source.title, source.inputs, source.outputs, source.build, builds_open=True, dims=source.dims)
     if all(value.shape is not None and is_static(value.shape) for value in source.inputs):
         return source.build([(value.known_dtype, value.static_shape) for value in source.inputs])
     return template
@@ -63,6 +64,7 @@ class _Program:
         self._kinds = {spec.arg.name: spec for spec in self._program.graph_signature.input_specs}
         self._refuse_writes(faults)
         self.inputs = tuple(self._inputs(faults))
+        self.dims = declared(self._sizes(), self._program.range_constraints)
         faults.raise_all(self.title)
         self.outputs = unique_outputs(self._names(), self.inputs)
 
@@ -91,6 +93,13 @@ class _Program:
                     f"input {node.name!r}", Unsupported("it is a Python number that is not fixed; pass a tensor")
                 )
         return found
+
+    def _sizes(self) -> list[int | torch.SymInt]:
+        """Returns the sizes of all inputs."""
+        examples = [
+            node.meta.get("val") for node in self._placeholders() if self._kinds[node.name].kind is InputKind.USER_INPUT
+        ]
+        return [size for example in examples if isinstance(example, torch.Tensor) for size in example.shape]
 
     def _placeholders(self) -> list[Any]:
         return [node for node in self._program.graph.nodes if node.op == "placeholder"]
@@ -144,16 +153,6 @@ def _functional(program: torch.export.ExportedProgram) -> torch.export.ExportedP
         return program.run_decompositions({})
 
 
-def shape_of(example: torch.Tensor) -> Shape:
-    """Returns the shape of a traced tensor: numbers, and names of symbols."""
-    return tuple(size if isinstance(size, int) else _dim(size) for size in example.shape)
-
-
-def _dim(size: torch.SymInt) -> int | str:
-    expression = size.node.expr
-    return int(expression) if expression.is_number else str(expression)
-
-
 def names_of(structure: Any, leaves: Sequence[Any] | None = None) -> list[str]:
     """Returns a name for each leaf: `output` for a single one, else keys and positions joined by `_`; None has none."""
     paths, _ = pytree.tree_flatten_with_path(structure)
@@ -203,8 +202,8 @@ def add_outputs(importer: Importer, names: Sequence[str], results: Sequence[Any]
                 return result.read()
             if isinstance(result, Number):
                 return result.value
-            if isinstance(result, bool | int | float):
-                return b.constant(np.asarray(result))
+            if isinstance(result, bool | int | float) or is_expression(result):
+                return b.number(result)
             raise Unsupported(f"it returns a {type(result).__name__}; treadle returns tensors and numbers")
 
         value = importer.attempt(f"output {name!r}", made)

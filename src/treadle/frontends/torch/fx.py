@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,10 @@ from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.higher_order import RULES
 from treadle.frontends.torch.scalars import item
+from treadle.frontends.torch.symbols import power
 from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, NotComputed
-from treadle.graph.shape import is_static
+from treadle.graph.dim import floor_int, is_expression, maximum, minimum
+from treadle.graph.shape import elements, is_static, strides_of
 
 _IGNORED = frozenset({
     "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size",
@@ -35,10 +38,21 @@ def run(importer: Importer, module: fx.GraphModule, args: Sequence[Any], scope: 
             env[node] = next(given)
         elif node.op == "output":
             return _read(node.args[0], env)
+        elif _is_only_checked(node):
+            env[node] = NOT_COMPUTED
         else:
             importer.b.name = f"{scope}{node.name}"
             env[node] = importer.attempt(location(node), partial(_node, importer, module, node, env, scope))
     return None
+
+
+def _is_only_checked(node: fx.Node) -> bool:
+    """Returns True for a condition on sizes that nothing reads but a check, which has no effect on results."""
+    return (
+        bool(node.users)
+        and all(getattr(user.target, "_opname", "") in _IGNORED for user in node.users)
+        and (not isinstance(node.meta.get("val"), torch.Tensor))
+    )
 
 
 def location(node: fx.Node) -> str:
@@ -97,7 +111,21 @@ def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return NOT_COMPUTED
     if any(isinstance(value, Box | Number) for value in (*args, *kwargs.values())):
         raise Unsupported("it computes with a number that is known only when the graph runs")
+    if any(map(is_expression, args)):
+        target = _ON_SIZES.get(getattr(target, "__name__", ""), target)
     return target(*args, **kwargs)
+
+
+_ON_SIZES: dict[str, Callable[..., Any]] = {
+    "pow": power,
+    "sym_float": lambda size: size,
+    "sym_int": lambda size: floor_int(size) if size >= 0 else -floor_int(-size),
+    "sym_ite": lambda condition, one, other: one if condition else other,
+    "sym_max": maximum,
+    "sym_min": minimum,
+    "sym_not": operator.not_,
+}
+"""PyTorch's functions of symbolic numbers, by name -> those for expressions."""
 
 
 def _overload(importer: Importer, target: Any, args: list[Any], kwargs: dict[str, Any], node: fx.Node) -> Any:
@@ -127,8 +155,8 @@ def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:
     if name == "sym_size":
         return shape[args[1]] if len(args) > 1 else list(shape)
     if name == "sym_numel":
-        return torch.Size(shape).numel()
+        return elements(shape)
     if name == "sym_storage_offset":
         return 0
-    strides = [torch.Size(shape[axis + 1 :]).numel() for axis in range(len(shape))]
+    strides = list(strides_of(shape))
     return strides[args[1]] if len(args) > 1 else strides

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 
 from treadle import dtypes
@@ -16,8 +15,11 @@ from treadle.frontends.torch.build import Builder, Complex, Number
 from treadle.frontends.torch.containers import METHODS
 from treadle.frontends.torch.dtypes import complex_number_of, number_of
 from treadle.frontends.torch.rules.elementwise import to_bool
-from treadle.frontends.torch.scalars import item
+from treadle.frontends.torch.scalars import item, truncated_quotient
+from treadle.frontends.torch.symbols import power
 from treadle.frontends.torch.tensor import Box
+from treadle.graph.dim import floor_int, is_expression, maximum, minimum
+from treadle.graph.shape import elements
 from treadle.graph.value import Value
 
 Function = Callable[..., Any]
@@ -48,6 +50,8 @@ def _number(kind: type) -> Function:
         if isinstance(found, Number):
             to = {bool: dtypes.boolean, int: dtypes.i64, float: dtypes.f32}[kind]
             return Number(to_bool(b, found.value) if kind is bool else b.cast(found.value, to))
+        if is_expression(found):
+            return found != 0 if kind is bool else floor_int(found) if kind is int else found
         return kind(found)
 
     return function
@@ -92,7 +96,7 @@ def _format(_: Builder, text: str, *args: Any) -> str:
 def _to_tensor(b: Builder, number: Any) -> Box:
     if isinstance(number, Number):
         return Box(number.value)
-    return Box(b.constant(np.asarray(number)))
+    return Box(b.number(number))
 
 
 def _is_floating(_: Builder, x: Box) -> bool:
@@ -120,7 +124,7 @@ def _get(_: Builder, entries: Any, at: Any) -> Any:
 
 
 def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args: function(args[0]) if len(args) == 1 else function(*args)
+    return lambda *args: function(*args[0]) if len(args) == 1 else function(*args)
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -140,7 +144,7 @@ FUNCTIONS: dict[str, Function] = {
     "aten::is_grad_enabled": lambda *_: False,
     "aten::item": lambda b, x: item(b, x.read()),
     "aten::len": _length,
-    "aten::numel": lambda b, x: torch.Size(b.shape(x.held())).numel(),
+    "aten::numel": lambda b, x: elements(b.shape(x.held())),
     "aten::size": _size,
     "aten::stride": _raise("strides"),
     "prim::NumToTensor": _to_tensor,
@@ -182,7 +186,7 @@ NUMERIC: dict[str, Callable[..., Any]] = {
     "__and__": operator.and_,
     "__not__": operator.not_,
     "__or__": operator.or_,
-    "__round_to_zero_floordiv": lambda x, y: int(x / y),
+    "__round_to_zero_floordiv": truncated_quotient,
     "__xor__": operator.xor,
     "abs": abs,
     "add": operator.add,
@@ -193,20 +197,20 @@ NUMERIC: dict[str, Callable[..., Any]] = {
     "div": operator.truediv,
     "eq": operator.eq,
     "exp": math.exp,
-    "floor": math.floor,
+    "floor": floor_int,
     "floordiv": _floor_div,
     "ge": operator.ge,
     "gt": operator.gt,
     "le": operator.le,
     "log": math.log,
     "lt": operator.lt,
-    "max": _extreme(max),
-    "min": _extreme(min),
+    "max": _extreme(maximum),
+    "min": _extreme(minimum),
     "mod": operator.mod,
     "mul": operator.mul,
     "ne": operator.ne,
     "neg": operator.neg,
-    "pow": operator.pow,
+    "pow": power,
     "remainder": operator.mod,
     "round": round,
     "sin": math.sin,

@@ -33,7 +33,7 @@ def from_script(model: Any, example_inputs: Any) -> Template:
     """
     with _readable():
         script = _Script(model, example_inputs)
-    return Template(script.title, script.inputs, script.outputs, script.build)
+    return Template(script.title, script.inputs, script.outputs, script.build, builds_open=True)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from treadle.dtypes import DType
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.rules.rule import Operand, Rule, value_of
+from treadle.graph.dim import DimExpr, RealExpr, is_expression
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -22,7 +23,9 @@ def number_dtype(number: Operand) -> DType:
         return number.value.known_dtype
     if isinstance(number, Value):
         return number.known_dtype
-    return dtypes.boolean if isinstance(number, bool) else dtypes.i64 if isinstance(number, int) else dtypes.f32
+    return (
+        dtypes.boolean if isinstance(number, bool) else dtypes.i64 if isinstance(number, int | DimExpr) else dtypes.f32
+    )
 
 
 def _filled(b: Builder, number: Operand, dtype: DType, shape: Sequence[int]) -> Value:
@@ -78,6 +81,11 @@ def arange_step(b: Builder, start: float, end: float, step: float = 1, dtype: DT
     if any(isinstance(limit, Number | Value) for limit in (start, end, step)):
         raise Unsupported("its bounds depend on data")
     floats = any(isinstance(limit, float) for limit in (start, end, step))
+    if any(map(is_expression, (start, end, step))):
+        if floats or any(isinstance(limit, RealExpr) for limit in (start, end, step)):
+            raise Unsupported("its bounds are fractions of sizes")
+        made = b.add("range", *(b.scalar(limit, dtypes.i64) for limit in (start, end, step)))
+        return b.cast(made, dtype or dtypes.i64)
     found: Array = np.arange(start, end, step)
     return b.constant(found.astype((dtype or (dtypes.f32 if floats else dtypes.i64)).numpy))
 
@@ -87,10 +95,13 @@ def linspace(b: Builder, start: float, end: float, steps: int, dtype: DType | No
 
 
 def eye(b: Builder, rows: int, dtype: DType | None = None, *_: Any) -> Value:
-    return b.constant(np.eye(rows, dtype=(dtype or dtypes.f32).numpy))
+    return eye_m(b, rows, rows, dtype)
 
 
 def eye_m(b: Builder, rows: int, columns: int, dtype: DType | None = None, *_: Any) -> Value:
+    if is_expression(rows) or is_expression(columns):
+        down, across = (arange(b, size) for size in (rows, columns))
+        return b.cast(b.add("eq", b.reshape(down, [rows, 1]), across), dtype or dtypes.f32)
     return b.constant(np.eye(rows, columns, dtype=(dtype or dtypes.f32).numpy))
 
 
@@ -102,6 +113,8 @@ def tensor(b: Builder, data: Any, dtype: DType | None = None, *_: Any) -> Value:
     """Returns torch.tensor of a number or of nested lists of numbers."""
     if isinstance(data, Value | Number):
         return value_of(b, data, dtype or number_dtype(data))
+    if is_expression(data):
+        return b.scalar(data, dtype or number_dtype(data))
     array = np.asarray(data)
     natural = dtypes.f32 if array.dtype.kind == "f" else dtypes.from_numpy(array.dtype)
     return b.constant(array.astype((dtype or natural).numpy))

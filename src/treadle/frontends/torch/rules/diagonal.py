@@ -9,8 +9,10 @@ import numpy as np
 
 from treadle.frontends.faults import Fault
 from treadle.frontends.torch.build import Builder
+from treadle.frontends.torch.rules.create import arange, arange_step
 from treadle.frontends.torch.rules.reduce import norm
 from treadle.frontends.torch.rules.rule import Rule
+from treadle.graph.dim import maximum, minimum
 from treadle.graph.value import Value
 
 
@@ -21,10 +23,10 @@ def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
         raise Fault(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     rest = [axis for axis in range(b.rank(x)) if axis not in (one, two)]
     *front, rows, columns = b.shape(b.transpose(x, [*rest, one, two]))
-    length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    length = maximum(0, minimum(rows + min(offset, 0), columns - max(offset, 0)))
     start = offset if offset >= 0 else -offset * columns
     flat = b.reshape(b.transpose(x, [*rest, one, two]), [*front, rows * columns])
-    places = b.constant(start + np.arange(length, dtype=np.int64) * (columns + 1))
+    places = arange_step(b, start, start + length * (columns + 1), columns + 1)
     return b.add("gather", flat, places, axis=len(front))
 
 
@@ -34,8 +36,8 @@ def unfold(b: Builder, x: Value, dim: int, size: int, step: int) -> Value:
     length = b.shape(x)[axis] if b.rank(x) else 1
     if not 0 <= size <= length or step < 1:
         raise Fault(f"windows of {size} entries, {step} apart, do not fit an axis of {length}")
-    places = np.arange((length - size) // step + 1)[:, None] * step + np.arange(size)
-    windows = b.add("gather", x, b.constant(places.astype(np.int64)), axis=axis)
+    begins = b.reshape(arange_step(b, 0, length - size + 1, step), [-1, 1])
+    windows = b.add("gather", x, b.add("add", begins, arange(b, size)), axis=axis)
     axes = [*range(b.rank(x) + 1)]
     return b.transpose(windows, [*axes[: axis + 1], *axes[axis + 2 :], axis + 1])
 

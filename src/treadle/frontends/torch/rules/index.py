@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Number
-from treadle.frontends.torch.rules.shape import reverse_axes
+from treadle.frontends.torch.rules.create import arange_step
+from treadle.frontends.torch.rules.shape import part_of, reverse_axes
 from treadle.frontends.torch.rules.shape import transpose as transposed
+from treadle.graph.dim import maximum
 from treadle.graph.shape import broadcast, elements
 from treadle.graph.value import Value
 
@@ -145,16 +145,16 @@ def slice_scatter(
     """Returns x with x[start:end:step] along `dim` replaced by src."""
     axis, shape = b.axis(x, dim), b.shape(x)
     size = shape[axis]
-    first, last, _ = slice(start, end, step).indices(size)
+    first, last = part_of(size, start, end)
     src = b.cast(src, x.known_dtype)
     if step == 1:
-        last = max(first, last)
+        last = maximum(first, last)
         parts = [(b.slice(x, axis, 0, first), first), (src, last - first), (b.slice(x, axis, last, size), size - last)]
         kept = [part for part, length in parts if length]
         return kept[0] if len(kept) == 1 else b.add("concat", *kept, axis=axis)
     along = [1] * len(shape)
     along[axis] = -1
-    places = b.constant(np.arange(first, last, step).reshape(along))
+    places = b.reshape(arange_step(b, first, last, step), along)
     return b.add("scatter_elements", x, b.expand(places, b.shape(src)), src, axis=axis, reduction="none")
 
 

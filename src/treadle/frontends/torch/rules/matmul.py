@@ -10,8 +10,10 @@ import numpy as np
 from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
+from treadle.frontends.torch.rules.create import arange
 from treadle.frontends.torch.rules.elementwise import add, mul
 from treadle.frontends.torch.rules.rule import Operand
+from treadle.graph.dim import is_expression
 from treadle.graph.value import Value
 
 
@@ -88,12 +90,19 @@ def attention(
     if is_causal:
         if mask is not None:
             raise Fault("attention takes either a mask or is_causal")
-        mask = b.constant(np.tri(b.shape(query)[-2], b.shape(key)[-2], dtype=bool))
+        mask = _causal(b, b.shape(query)[-2], b.shape(key)[-2])
     if mask is not None and mask.dtype == dtypes.boolean:
         scores = b.add("where", mask, scores, b.scalar(-math.inf, dtype))
     elif mask is not None:
         scores = b.add("add", scores, b.cast(mask, dtype))
     return b.matmul(b.add("softmax", scores, axis=rank - 1, **masked), value)
+
+
+def _causal(b: Builder, queries: int, keys: int) -> Value:
+    """Returns whether a query may attend to a key: to none behind it."""
+    if not is_expression(queries) and not is_expression(keys):
+        return b.constant(np.tri(queries, keys, dtype=bool))
+    return b.add("ge", b.reshape(arange(b, queries), [queries, 1]), arange(b, keys))
 
 
 def repeated_heads(b: Builder, x: Value, groups: int) -> Value:

@@ -9,6 +9,7 @@ import numpy as np
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
+from treadle.graph.dim import equals, floor_int
 from treadle.graph.value import Value
 
 
@@ -148,10 +149,10 @@ def upsample(mode: str, *, corners: bool) -> Rule:
         if size is None:
             if scales is None:
                 raise Fault("either the output's size or scale factors must be given")
-            size = [int(dim * factor) for dim, factor in zip(shape[2:], scales, strict=True)]
+            size = [_scaled(dim, factor) for dim, factor in zip(shape[2:], scales, strict=True)]
         given = scales is not None and len(scales) == rank and not align
         factors = np.asarray([1, 1, *scales], np.float32) if given and scales is not None else None
-        exact = given and [int(np.floor(d * f)) for d, f in zip(shape[2:], scales or (), strict=True)] == list(size)
+        exact = given and all(equals(_scaled(d, f), s) for d, f, s in zip(shape[2:], scales or (), size, strict=True))
         return b.add(
             "resize",
             x,
@@ -164,6 +165,10 @@ def upsample(mode: str, *, corners: bool) -> Rule:
         )
 
     return rule
+
+
+def _scaled(size: int, factor: float) -> int:
+    return size * int(factor) if factor.is_integer() else floor_int(size * factor)
 
 
 _HALF = {"linear": "half_pixel", "cubic": "half_pixel"}

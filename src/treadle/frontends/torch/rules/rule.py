@@ -9,6 +9,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Number
+from treadle.graph.dim import DimExpr, RealExpr
 from treadle.graph.value import Value
 
 Rule = Callable[..., Any]
@@ -31,8 +32,8 @@ _CATEGORIES = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 def _category(operand: Operand) -> int:
     if isinstance(operand, bool):
         return 0
-    if isinstance(operand, int | float):
-        return 2 if isinstance(operand, float) else 1
+    if isinstance(operand, int | float | DimExpr | RealExpr):
+        return 1 if isinstance(operand, int | DimExpr) else 2
     return _CATEGORIES[(operand.value if isinstance(operand, Number) else operand).known_dtype.kind]
 
 
@@ -94,7 +95,7 @@ def floating(b: Builder, x: Value) -> Value:
 
 def per_axis(given: Sizes, rank: int) -> tuple[int, ...]:
     """Returns a number for each spatial axis."""
-    found = (given,) * rank if isinstance(given, int) else tuple(int(number) for number in given)
+    found = (given,) * rank if isinstance(given, int | DimExpr) else tuple(given)
     return found * rank if len(found) == 1 else found
 
 

@@ -9,7 +9,8 @@ from treadle.dtypes import DType
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.rules.rule import Rule, common
-from treadle.graph.shape import elements, normalize_axis
+from treadle.graph.dim import DimExpr, ceil_div, equals, is_expression, maximum, minimum
+from treadle.graph.shape import elements, equal_shapes, normalize_axis
 from treadle.graph.value import Value
 
 FARTHEST = (1 << 63) - 1
@@ -53,7 +54,7 @@ def squeeze(b: Builder, x: Value, dims: int | Sequence[int] | None = None) -> Va
     """Removes the axes of size 1 among `dims`."""
     shape = b.shape(x)
     over = set(range(len(shape))) if dims is None else {*b.axes(x, dims)} if dims != () else set()
-    return b.reshape(x, [size for axis, size in enumerate(shape) if size != 1 or axis not in over])
+    return b.reshape(x, [size for axis, size in enumerate(shape) if axis not in over or size != 1])
 
 
 def unsqueeze(b: Builder, x: Value, dim: int) -> Value:
@@ -107,7 +108,7 @@ def repeat(b: Builder, x: Value, repeats: Sequence[int]) -> Value:
 def cat(b: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Concatenates along `dim`; tensors of shape [0] are skipped."""
     dtype = common(*tensors)
-    parts = [b.cast(x, dtype) for x in tensors if x.shape != (0,)] or [b.cast(tensors[0], dtype)]
+    parts = [b.cast(x, dtype) for x in tensors if not equal_shapes(x.shape, (0,))] or [b.cast(tensors[0], dtype)]
     return parts[0] if len(parts) == 1 else b.add("concat", *parts, axis=b.axis(parts[0], dim))
 
 
@@ -120,8 +121,17 @@ def slice_(
     b: Builder, x: Value, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Value:
     axis = b.axis(x, dim)
-    first, last, _ = slice(start, end, step).indices(b.shape(x)[axis])
-    return b.slice(x, axis, first, max(first, last), step)
+    first, last = part_of(b.shape(x)[axis], start, end)
+    return b.slice(x, axis, first, maximum(first, last), step)
+
+
+def part_of(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """Returns where x[start:end] begins and ends along an axis of `size`, from 0 to `size`, which may be open."""
+
+    def place(at: int) -> int:
+        return minimum(at, size) if at >= 0 else maximum(at + size, 0)
+
+    return 0 if start is None else place(start), size if end is None or equals(end, FARTHEST) else place(end)
 
 
 def select(b: Builder, x: Value, dim: int, index: int | Number) -> Value:
@@ -131,13 +141,13 @@ def select(b: Builder, x: Value, dim: int, index: int | Number) -> Value:
         return b.add("gather", x, index.value, axis=axis)
     if not -shape[axis] <= index < shape[axis]:
         raise Fault(f"index {index} is out of range for axis {axis} with {shape[axis]} entries")
-    at = index % shape[axis]
+    at = index if index >= 0 else index + shape[axis]
     return b.reshape(b.slice(x, axis, at, at + 1), [*shape[:axis], *shape[axis + 1 :]])
 
 
 def narrow(b: Builder, x: Value, dim: int, start: int, length: int) -> Value:
     axis = b.axis(x, dim)
-    begin = start % max(1, b.shape(x)[axis]) if start < 0 else start
+    begin = start + b.shape(x)[axis] if start < 0 else start
     return b.slice(x, axis, begin, begin + length)
 
 
@@ -150,7 +160,7 @@ def split_with_sizes(b: Builder, x: Value, sizes: Sequence[int], dim: int = 0) -
 
 def split(b: Builder, x: Value, size: int | Sequence[int], dim: int = 0) -> list[Value]:
     """Splits into parts of `size` entries; the last has the remainder."""
-    if not isinstance(size, int):
+    if not isinstance(size, int | DimExpr):
         return split_with_sizes(b, x, size, dim)
     total = b.shape(x)[b.axis(x, dim)]
     if size <= 0 and total:
@@ -162,7 +172,11 @@ def split(b: Builder, x: Value, size: int | Sequence[int], dim: int = 0) -> list
 def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
     """Splits into at most `chunks` parts of one size."""
     total = b.shape(x)[b.axis(x, dim)]
-    return split(b, x, max(1, -(-total // chunks)), dim)
+    size = maximum(1, ceil_div(total, chunks))
+    last = total - size * (chunks - 1)
+    if is_expression(total) and last >= 1:  # as many parts as are wanted, whatever the size is
+        return split_with_sizes(b, x, [size] * (chunks - 1) + [last], dim)
+    return split(b, x, size, dim)
 
 
 def unbind(b: Builder, x: Value, dim: int = 0) -> list[Value]:

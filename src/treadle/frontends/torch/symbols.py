@@ -1,0 +1,130 @@
+"""Sizes that PyTorch traces as symbols: names of dimensions, and what is declared of them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import torch
+
+from treadle.frontends.faults import Unsupported
+from treadle.graph.dim import maximum, minimum
+from treadle.graph.open_dims import Bounds, Derived, OpenDims, Root
+from treadle.graph.shape import Shape
+
+MOST_POWER = 8
+"""The largest exponent of a size."""
+
+LEAST_CHECKED = 3
+"""PyTorch traces with sizes of 2 and more, but runs the program for 0 and 1 too unless the bound is this or above."""
+
+
+def shape_of(example: torch.Tensor) -> Shape:
+    """Returns the shape of a traced tensor: numbers, and names of open dimensions."""
+    return tuple(map(dim_of, example.shape))
+
+
+def dim_of(size: int | torch.SymInt) -> int | str:
+    """Returns a traced size: a number, or the text of its expression as the name of an open dimension."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return int(expression) if expression.is_number else str(expression)
+
+
+def declared(sizes: Sequence[int | torch.SymInt], ranges: Mapping[Any, Any]) -> OpenDims:
+    """Returns what is known of the open dimensions among `sizes`.
+
+    A dimension whose expression has no equivalent here, or symbols that no dimension determines, is left to be any
+    size: the graph follows from the sizes themselves.
+
+    Args:
+        sizes: The traced sizes of all inputs.
+        ranges: The range of each expression.
+    """
+    expressions = {name: size.node.expr for size in sizes if isinstance(name := dim_of(size), str)}  # type: ignore[union-attr]
+    symbols = {name for name, expression in expressions.items() if expression.is_Symbol}
+    roots: dict[str, Root] = {}
+    for name, expression in expressions.items():
+        unknown = [each for each in expression.free_symbols if str(each) not in symbols]
+        if len(expression.free_symbols) == len(unknown) == 1 and str(unknown[0]) not in roots:
+            root = _root(name, expression, unknown[0])
+            if root is not None:
+                roots[str(unknown[0])] = root
+    derived: dict[str, Derived] = {}
+    for name, expression in expressions.items():
+        free = tuple(sorted(map(str, expression.free_symbols)))
+        if not expression.is_Symbol and all(symbol in symbols or symbol in roots for symbol in free):
+            compute = partial(_compute, expression, free)
+            try:
+                compute(*(1,) * len(free))
+            except Unsupported:
+                continue
+            derived[name] = Derived(free, compute)
+    roots = {name: root for name, root in roots.items() if root.dim in derived}
+    named = {str(expression): found for expression, found in ranges.items()}
+    bounds = {name: _bounds(named[name]) for name in (*symbols, *roots) if name in named}
+    return OpenDims({name: found for name, found in bounds.items() if found is not None}, derived, roots)
+
+
+def value_of(expression: Any, sizes: Mapping[str, int]) -> int:
+    """Returns the value of PyTorch's `expression` for `sizes` of its symbols, numbers or expressions.
+
+    Raises Unsupported if it has an operation for which there is no equivalent.
+    """
+    if expression.is_Symbol:
+        return sizes[str(expression)]
+    if expression.is_Integer:
+        return int(expression)
+    name = expression.func.__name__
+    if name not in _FUNCTIONS:
+        raise Unsupported(f"its size {expression} is computed by {name}")
+    found: int = _FUNCTIONS[name](*(value_of(argument, sizes) for argument in expression.args))
+    return found
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """Returns base ** exponent, also of sizes. Raises Unsupported if the exponent is a size, or beyond MOST_POWER."""
+    if isinstance(base, int | float) and isinstance(exponent, int | float):
+        return base**exponent
+    if not isinstance(exponent, int) or not 0 <= exponent <= MOST_POWER:
+        raise Unsupported(f"it raises a size to the power {exponent}")
+    return reduce(operator.mul, [base] * exponent, 1)
+
+
+def _compute(expression: Any, names: Sequence[str], *sizes: int) -> int:
+    return value_of(expression, dict(zip(names, sizes, strict=True)))
+
+
+def _root(dim: str, expression: Any, symbol: Any) -> Root | None:
+    """Returns how `symbol` follows from the size of `dim`; None if the expression is not linear, or falls."""
+    times = expression.coeff(symbol, 1)
+    plus = expression - times * symbol
+    if not times.is_Integer or not plus.is_Integer or int(times) <= 0:
+        return None
+    return Root(dim, int(times), int(plus))
+
+
+def _bounds(found: Any) -> Bounds | None:
+    least, most = (int(bound) if bound.is_Integer else None for bound in (found.lower, found.upper))
+    if least is None or least < LEAST_CHECKED:
+        least = 0
+    return None if least == 0 and most is None else Bounds(least, math.inf if most is None else most)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Add": lambda *terms: reduce(operator.add, terms),
+    "CleanDiv": operator.floordiv,
+    "FloorDiv": operator.floordiv,
+    "Max": maximum,
+    "Min": minimum,
+    "Mod": operator.mod,
+    "Mul": lambda *factors: reduce(operator.mul, factors),
+    "Pow": power,
+    "PowByNatural": power,
+    "PythonMod": operator.mod,
+}
+"""PyTorch's class of expressions -> its function."""

@@ -1,0 +1,186 @@
+"""PyTorch programs with open dimensions are compiled once, and check the sizes that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch installs and uses it)")
+
+from torch import nn  # noqa: E402 - after the skip
+from torch.export import Dim  # noqa: E402
+
+import treadle  # noqa: E402
+from tests.unit.frontends.torch.running import assert_same, run, traced  # noqa: E402
+from tests.unit.frontends.torch.test_ops import CASES  # noqa: E402
+from treadle import dtypes  # noqa: E402
+from treadle.codegen.target import detect  # noqa: E402
+from treadle.driver import Options, PerSize, compile_open  # noqa: E402
+from treadle.frontends.torch import load  # noqa: E402
+from treadle.graph.value import Value  # noqa: E402
+from treadle.runtime.pool import threads_of  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
+
+
+def encoder() -> Any:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+
+
+class Step(nn.Module):
+    """Causal attention, positions, a last token and a size: what decoders do with their length."""
+
+    def forward(self, x: Any) -> Any:
+        heads = x.view(x.shape[0], x.shape[1], 4, 8).transpose(1, 2)
+        mixed = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        shifted = mixed.transpose(1, 2).flatten(2) + torch.arange(x.shape[1])[None, :, None]
+        return shifted, x[:, -1], x.mean(1) * x.shape[1], x.shape[1] // 2
+
+
+class Joined(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return torch.cat([x, y]).relu(), x.shape[0] * 2
+
+
+class Halves(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.mul(*x.chunk(2, 0))
+
+
+D = Dim("d", min=3, max=20)
+
+
+def joined(*dims: Any) -> treadle.Session:
+    """A session of Joined, whose inputs have these first dimensions."""
+    examples = (torch.zeros(10, 3), torch.zeros(11, 3))
+    return treadle.Session(Joined().eval(), examples, dynamic_shapes=tuple({0: dim} for dim in dims))
+
+
+def serve(session: treadle.Session, module: Any, runs: Sequence[Sequence[Any]]) -> None:
+    """Run and compare with eager PyTorch, all with the plan that the session has compiled already."""
+    assert session.why_per_size() is None
+    compiles = session.compiles
+    for args in runs:
+        assert_same(run(session, args), module(*args), 1e-4)
+    assert session.compiles == compiles
+    assert len(session.open_plans()) == 1
+
+
+class TestExported:
+    @pytest.mark.parametrize("module", [encoder(), Step().eval()], ids=["encoder", "decoder"])
+    def test_batch_and_length(self, module: Any) -> None:
+        """
+        One plan for all batches and lengths, compiled when the session is made.
+        """
+        dims = {0: Dim("batch"), 1: Dim("length")}
+        session = treadle.Session(module, torch.randn(2, 7, 32), dynamic_shapes=(dims,))
+
+        assert session.compiles <= 1
+        serve(session, module, [(torch.randn(b, t, 32),) for b, t in ((1, 5), (3, 9), (4, 40))])
+
+    def test_a_dimension_that_follows_from_another(self) -> None:
+        """
+        `d + 1` is no symbol of its own, and the bounds of `d` prove that no guard is needed.
+        """
+        session = joined(D, D + 1)
+
+        serve(session, Joined(), [(torch.randn(n, 3), torch.randn(n + 1, 3)) for n in (3, 7, 20)])
+        (plan,) = session.open_plans()
+        (name,) = plan.samples
+        assert plan.guards == [f"{name} >= 3", f"{name} <= 20"]
+
+    def test_a_symbol_that_is_no_dimension(self) -> None:
+        """
+        Of `2*k` only the double is passed: it divides into two halves without a guard.
+        """
+        session = treadle.Session(Halves().eval(), (torch.zeros(10, 3),), dynamic_shapes=({0: 2 * Dim("k")},))
+
+        serve(session, Halves(), [(torch.randn(2 * k, 3),) for k in (1, 4, 9)])
+        (plan,) = session.open_plans()
+        assert plan.guards == [f"{name} >= 1" for name in plan.samples]
+
+    @pytest.mark.parametrize(
+        ("x", "y", "message"),
+        [
+            (4, 1, r"input 'x': axis 0 \(2\*(\w+)\) is 4, so \1 is 2; wanted \1 from 3 to 20"),
+            (42, 1, r"input 'x': axis 0 \(2\*(\w+)\) is 42, so \1 is 21; wanted \1 from 3 to 20"),
+            (7, 1, r"input 'x': axis 0 \(2\*(\w+)\) is 7, which no \1 gives"),
+        ],
+    )
+    def test_sizes_out_of_range_are_refused(self, x: int, y: int, message: str) -> None:
+        """
+        The error names the input, the axis and the dimension; the session stays usable.
+        """
+        session = joined(2 * D, Dim("e"))
+        with pytest.raises(treadle.errors.InputError, match=message):
+            run(session, (torch.zeros(x, 3), torch.zeros(y, 3)))
+
+        serve(session, Joined(), [(torch.randn(8, 3), torch.randn(1, 3))])
+
+    def test_sizes_that_contradict_each_other_are_refused(self) -> None:
+        """
+        The error says which size would fit.
+        """
+        session = joined(D, D + 1)
+        message = r"input 'y': axis 0 \((\w+) \+ 1\) is 5, but \1 is 5 in input 'x': wanted 6"
+        with pytest.raises(treadle.errors.InputError, match=message):
+            run(session, (torch.zeros(5, 3), torch.zeros(5, 3)))
+
+
+class TestScripts:
+    def test_dimensions_that_change_are_open(self) -> None:
+        """
+        The first shape is compiled for itself, the second with what has changed as open dimensions; no other is.
+        """
+        module = encoder()
+        session = treadle.Session(traced(module, (torch.randn(1, 5, 32),)))
+        for shape in ((1, 5, 32), (2, 9, 32)):
+            x = torch.randn(*shape)
+            assert_same(run(session, (x,)), module(x), 1e-4)
+
+        serve(session, module, [(torch.randn(b, t, 32),) for b, t in ((4, 40), (1, 3), (1, 5))])
+        assert session.compiles == 2
+
+    def test_a_dimension_that_changes_later(self) -> None:
+        """
+        A plan with one open dimension is followed by one with two.
+        """
+        script = torch.jit.script(nn.functional.relu)
+        session = treadle.Session(script)
+        for shape, compiles in (((2, 3), 1), ((5, 3), 2), ((7, 3), 2), ((7, 4), 3), ((9, 8), 3), ((6, 3), 3)):
+            x = torch.randn(*shape)
+            assert_same(run(session, (x,)), x.relu())
+            assert session.compiles == compiles
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ops_on_open_sizes(name: str) -> None:
+    """
+    Every op, imported with all sizes open: either one plan agrees with PyTorch, or it is known why there is none.
+    """
+    function, args = CASES[name]
+    if any(0 in arg.shape for arg in args):
+        pytest.skip("empty tensors have plans of their own")
+    template = load(traced(function, args))
+    inputs = [
+        Value(
+            value.name, dtypes.from_numpy(arg.numpy().dtype), tuple(f"{value.name}_{axis}" for axis in range(arg.dim()))
+        )
+        for value, arg in zip(template.inputs, args, strict=True)
+    ]
+    dims = (dim for each in inputs for dim in each.shape)
+    sizes = dict(zip(dims, (size for arg in args for size in arg.shape), strict=True))
+    opened = replace(template, inputs=tuple(inputs))
+    plan = compile_open(opened, Options(target=detect()), [each.name for each in template.outputs], sizes)
+    if isinstance(plan, PerSize):
+        assert plan.reason
+        return
+    bound = plan.bind(sizes)
+    assert bound is not None
+    arrays = [np.ascontiguousarray(arg.numpy()) for arg in args]
+    assert_same(bound.run(arrays, threads_of(None, "test").team()), function(*args), 1e-4)
