@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -110,8 +110,16 @@ class OpenDims:
                 faults.append(f"{_where(place, name)}, but {others}: wanted {wanted}")
         return faults
 
+    def without(self, symbols: Collection[str]) -> OpenDims:
+        """Return the same without what is declared of these symbols and of the dimensions that they determine."""
+        derived = {
+            name: each for name, each in self.derived.items() if not any(symbol in symbols for symbol in each.symbols)
+        }
+        bounds = {name: each for name, each in self.bounds.items() if name not in symbols}
+        return OpenDims(bounds, derived, {name: root for name, root in self.roots.items() if root.dim in derived})
+
     def sample(self, name: str, wanted: int) -> int:
-        """Return the size within the bounds of the symbol `name` that is nearest to `wanted`, and not 1 if possible."""
+        """Return the size within the bounds of the symbol `name` that is nearest to `wanted`."""
         bounds = self.bounds.get(name)
         return wanted if bounds is None else int(min(max(wanted, bounds.least), bounds.most))
 

@@ -71,21 +71,37 @@ def build_open(template: Template, facts: Facts, hints: Mapping[str, int]) -> Gr
         ModelError: The template lists what does not fit.
         ShapeError: The graph does not fit together for the sample sizes.
     """
+    shapes = [open_shape(value.shape or (), template.dims, facts, hints) for value in template.inputs]
+    return template.build([(value.known_dtype, shape) for value, shape in zip(template.inputs, shapes, strict=True)])
+
+
+def open_shape(shape: Shape, dims: OpenDims, facts: Facts, hints: Mapping[str, int]) -> StaticShape:
+    """`shape` with expressions of the symbols of `facts` for open dimensions, of which `dims` is declared."""
 
     def size(dim: int | str) -> int:
         if not isinstance(dim, str):
             return dim
-        derived = template.dims.derived.get(dim)
+        derived = dims.derived.get(dim)
         if derived is None:
-            return declared_symbol(template.dims, dim, facts, hints)
-        return derived.compute(*(declared_symbol(template.dims, name, facts, hints) for name in derived.symbols))
+            return _symbol(dims, dim, facts, hints)
+        return derived.compute(*(_symbol(dims, name, facts, hints) for name in derived.symbols))
 
-    return template.build(
-        [(value.known_dtype, tuple(map(size, value.shape or ()))) for value in template.inputs],
-    )
+    return tuple(map(size, shape))
 
 
-def declared_symbol(dims: OpenDims, name: str, facts: Facts, hints: Mapping[str, int]) -> int:
+def fixed_shape(shape: Shape, dims: OpenDims, sizes: Mapping[str, int]) -> Shape:
+    """`shape` with numbers for those open dimensions that `sizes` of symbols determine."""
+
+    def size(dim: int | str) -> int | str:
+        derived = dims.derived.get(dim) if isinstance(dim, str) else None
+        if derived is not None and all(name in sizes for name in derived.symbols):
+            return derived.compute(*(sizes[name] for name in derived.symbols))
+        return sizes.get(dim, dim) if isinstance(dim, str) else dim
+
+    return tuple(map(size, shape))
+
+
+def _symbol(dims: OpenDims, name: str, facts: Facts, hints: Mapping[str, int]) -> int:
     """The symbol `name` of `facts`, with the bounds that `dims` declares."""
     hint = hints.get(name)
     if hint is None:

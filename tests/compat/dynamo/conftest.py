@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,3 +18,19 @@ def fresh_state() -> Iterator[None]:
     dynamo.reset()
     with torch.no_grad():
         yield
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The sessions that the backend makes, in their order."""
+    from treadle.compat.dynamo import compiled
+
+    made: list[Any] = []
+
+    class Kept(compiled.Session):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr(compiled, "Session", Kept)
+    return made

@@ -65,7 +65,7 @@ class TestRunning:
 
     def test_sizes_may_change(self):
         """
-        After the second shape PyTorch passes sizes as arguments; each combination has a plan.
+        After the second shape PyTorch passes sizes as arguments.
         """
         module = modules.Block()
         fast = torch.compile(module.eval(), backend="treadle", dynamic=True)
@@ -74,6 +74,48 @@ class TestRunning:
             torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-5)
         assert dynamo.report().compiled == 1
         assert dynamo.report().fallbacks == ()
+
+    def test_a_graph_of_symbols_is_compiled_once(self, sessions):
+        """
+        One plan for all sizes, also where PyTorch makes symbols of sizes that the model fixes (the width).
+        """
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+        module = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+        fast = torch.compile(module, backend="treadle", dynamic=True)
+        for shape in ((2, 5, 32), (3, 9, 32), (4, 40, 32), (2, 3, 32)):
+            x = torch.randn(*shape)
+            torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-4)
+        (session,) = sessions
+        assert session.compiles == len(session.open_plans()) == 1
+        assert dynamo.report().fallbacks == ()
+
+    def test_results_that_follow_from_sizes(self, sessions):
+        """
+        Numbers, views of arguments and slices are those of each call's sizes.
+        """
+
+        def function(x, y):
+            return x * x.shape[0], x.shape[1] + 1, x[:, : x.shape[1] // 2], y.view(-1), torch.cat([x, y])
+
+        fast = torch.compile(function, backend="treadle", dynamic=True)
+        for rows, more, columns in ((2, 4, 5), (3, 3, 9), (4, 7, 40)):
+            x, y = torch.randn(rows, columns), torch.randn(more, columns)
+            got, expected = fast(x, y), function(x, y)
+            torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
+            assert got[3].data_ptr() == y.data_ptr()
+        assert sum(session.compiles for session in sessions) == 1
+        assert dynamo.report().fallbacks == ()
+
+    def test_a_dimension_that_is_marked(self, sessions):
+        """
+        `mark_dynamic` with a range: the first compile is the last.
+        """
+        fast = torch.compile(lambda x: x.softmax(-1), backend="treadle")
+        for rows in (5, 9, 20):
+            x = torch.randn(rows, 8)
+            torch._dynamo.mark_dynamic(x, 0, min=4, max=32)
+            torch.testing.assert_close(fast(x), x.softmax(-1), rtol=0, atol=1e-5)
+        assert sum(session.compiles for session in sessions) == 1
 
     def test_results_that_are_not_computed_are_passed_through(self):
         """

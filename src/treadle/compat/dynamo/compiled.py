@@ -19,11 +19,21 @@ from treadle.compile import Session
 from treadle.dtypes import DType
 from treadle.errors import ModelError, ShapeError, UnsupportedModelError
 from treadle.frontends.faults import Fault
-from treadle.frontends.torch.captured import Alias, Feed, Output, import_graph, to_aten, used_arguments
+from treadle.frontends.torch.captured import Alias, Captured, Feed, Output, import_graph, to_aten, used_arguments
 from treadle.frontends.torch.dtypes import array_of, core, tensor_of
+from treadle.frontends.torch.symbols import TracedSizes
+from treadle.graph.dim import is_expression
+from treadle.graph.facts import Facts
+from treadle.graph.graph import Graph
+from treadle.graph.guard import evaluate
+from treadle.graph.open_dims import OpenDims
+from treadle.graph.shape import Shape, StaticShape
+from treadle.graph.template import Form, Template
+from treadle.graph.value import Value
 from treadle.lru import LRU
+from treadle.passes.specialize import fixed_shape, open_shape
 
-MOST_SESSIONS = 32
+MOST_RUNS = 32
 """The number of combinations of sizes that are kept for one graph and one set of parameters."""
 
 MOST_GROUPS = 64
@@ -68,7 +78,9 @@ class Compiled:
         self._names = [str(node.name) for node in placeholders]
         self._fixed = [number for number, kind in enumerate(kinds) if kind == "parameter"]
         self._fed = [number for number, kind in enumerate(kinds) if kind == "tensor"]
-        self._sized = any(not isinstance(node.meta.get("example_value"), torch.Tensor) for node in placeholders)
+        examples = [node.meta.get("example_value") for node in placeholders]
+        self._sized = any(map(_is_sized, examples))
+        self._traced = TracedSizes(examples)
         self._sizes = [number for number, kind in enumerate(kinds) if kind == "size"]
         self._pick = _picker(self._fixed)
         self._groups: LRU[tuple[int, ...], _Group] = LRU(MOST_GROUPS)
@@ -113,7 +125,7 @@ class Compiled:
         with self._lock:
             found = group.runs.get(key)
             if found is None:
-                found = self._compile(args)
+                found = (self._open(group, args) if self._sized else None) or self._compile(args)
                 group.runs.put(key, found)
             return found
 
@@ -137,29 +149,135 @@ class Compiled:
 
     def _compile(self, args: tuple[Any, ...]) -> _Run:
         """Compiles the graph for arguments of these sizes."""
-        fed, fixed = set(self._fed), set(self._fixed)
-        arguments: list[Any] = []
-        for number, (name, argument) in enumerate(zip(self._names, args, strict=True)):
-            if number in fed:
-                plain = torch.view_as_real(argument.resolve_conj()) if argument.is_complex() else argument
-                arguments.append(Feed(name, (_core(plain.dtype), tuple(plain.shape)), argument.is_complex()))
-            else:
-                unread = isinstance(argument, torch.Tensor) and number not in fixed
-                arguments.append(None if unread else argument)
-        captured = import_graph(self._module, arguments)
+        held = self._held(args)
+        feeds = [self._feed(number, args[number].shape, args[number]) for number in self._fed]
+        captured = import_graph(self._module, _filled(held, self._fed, feeds), {})
         session = Session(captured.graph, **self._options)
         return _Run(session, [(number, self._names[number]) for number in self._fed], captured.results)
+
+    def _open(self, group: _Group, args: tuple[Any, ...]) -> _Run | None:
+        """Returns the graph compiled for all sizes, for arguments of these; None if no plan can serve several."""
+        traced = self._traced
+        dims = traced.dims(self._fed)
+        free = [number for number in self._sizes if not traced.follows(number, self._fed, dims)]
+        key = tuple(args[number] for number in free)
+        shapes = [args[number].shape for number in self._fed]
+        sizes = traced.sizes(self._fed, shapes, dims)
+        if key not in group.opened:
+            try:
+                group.opened[key] = self._compile_open(args, dims, free, sizes)
+            except (ModelError, ShapeError):  # compiling for these sizes tells what is wrong
+                group.opened[key] = None
+        opened = group.opened[key]
+        return None if opened is None or not opened.serves(sizes) else opened.run(sizes)
+
+    def _compile_open(
+        self, args: tuple[Any, ...], dims: OpenDims, free: Sequence[int], sizes: Mapping[str, int]
+    ) -> _Opened | None:
+        """Compiles the graph for all sizes that PyTorch traced as symbols; those of the arguments `free` are fixed.
+
+        Where sample sizes do not fit the graph, symbols are fixed to which it gives one value: PyTorch may trace all
+        sizes as symbols. `sizes` has their values.
+        """
+        fed, traced, module = tuple(self._fed), self._traced, self._module
+        held = self._held(args)
+        names = [self._names[number] for number in fed]
+        complexes = [args[number].is_complex() for number in fed]
+        dtypes = [self._feed(number, (), args[number]).form[0] for number in fed]
+
+        def capture(shapes: Sequence[StaticShape]) -> Captured:
+            found = traced.sizes(fed, shapes, dims)
+            feeds = [
+                Feed(name, (dtype, (*shape, 2) if is_complex else shape), is_complex)
+                for name, dtype, shape, is_complex in zip(names, dtypes, shapes, complexes, strict=True)
+            ]
+            arguments = _filled(held, fed, feeds)
+            for number in self._sizes:
+                if number not in free:
+                    arguments[number] = traced.value(number, found)
+            return import_graph(module, arguments, found)
+
+        def build(forms: Sequence[Form]) -> Graph:
+            shapes = [shape for _, shape in forms]
+            return capture([s[:-1] if cut else s for s, cut in zip(shapes, complexes, strict=True)]).graph
+
+        def open_for(shapes: Sequence[Shape], hints: Mapping[str, int]) -> tuple[Captured, Facts]:
+            facts = Facts()
+            return capture([open_shape(shape, dims, facts, hints) for shape in shapes]), facts
+
+        shapes: list[Shape] = [traced.shape(number) for number in fed]
+        fixed: dict[str, int] = {}
+        try:
+            captured, _ = open_for(shapes, {})
+        except (ModelError, ShapeError):
+            _, facts = open_for(shapes, sizes)
+            fixed = {str(symbol): symbol.hint for guard in facts.guards if guard.pins for symbol in guard.symbols}
+            shapes = [fixed_shape(shape, dims, fixed) for shape in shapes]
+            dims = dims.without(fixed)
+            captured, _ = open_for(shapes, {})
+        inputs = tuple(
+            Value(name, dtype, (*shape, 2) if is_complex else shape)
+            for name, dtype, shape, is_complex in zip(names, dtypes, shapes, complexes, strict=True)
+        )
+        outputs = tuple(Value(value.name, value.dtype) for value in captured.graph.outputs)
+        template = Template(self._title, inputs, outputs, build, builds_open=True, dims=dims)
+        session = Session(template, **self._options)
+        if not session.open_plans():
+            return None
+        return _Opened(session, list(zip(fed, names, strict=True)), captured.results, fixed)
+
+    def _held(self, args: tuple[Any, ...]) -> list[Any]:
+        """Returns the arguments that become constants, and None for the others."""
+        fixed = set(self._fixed)
+        return [
+            argument if number in fixed or not isinstance(argument, torch.Tensor) else None
+            for number, argument in enumerate(args)
+        ]
+
+    def _feed(self, number: int, shape: Sequence[int], example: torch.Tensor) -> Feed:
+        """Returns argument `number` as an input like `example`, of this `shape`."""
+        is_complex = example.is_complex()
+        dtype = _core(example.real.dtype if is_complex else example.dtype)
+        return Feed(self._names[number], (dtype, (*shape, 2) if is_complex else tuple(shape)), is_complex)
+
+
+class _Opened:
+    """The graph compiled for all sizes but those of the symbols in `fixed`."""
+
+    __slots__ = ("_fed", "_fixed", "_results", "_session", "_shared")
+
+    def __init__(
+        self, session: Session, fed: list[tuple[int, str]], results: tuple[Any, ...], fixed: Mapping[str, int]
+    ) -> None:
+        self._fixed = fixed
+        self._session = session
+        self._fed = fed
+        self._results = results
+        same = not any(map(_has_sizes, results))
+        self._shared = _Run(session, fed, results, direct=False) if same else None
+
+    def serves(self, sizes: Mapping[str, int]) -> bool:
+        """Returns whether it computes results for these sizes of PyTorch's symbols."""
+        return all(sizes.get(name) == size for name, size in self._fixed.items())
+
+    def run(self, sizes: Mapping[str, int]) -> _Run:
+        """Returns the run for these sizes of PyTorch's symbols."""
+        if self._shared is not None:
+            return self._shared
+        results = tuple(_bound(result, sizes) for result in self._results)
+        return _Run(self._session, self._fed, results, direct=False)
 
 
 class _Group:
     """Runs by sizes, for one set of parameters and their versions."""
 
-    __slots__ = ("_constants", "_versions", "runs")
+    __slots__ = ("_constants", "_versions", "opened", "runs")
 
     def __init__(self, constants: tuple[Any, ...], versions: list[int]) -> None:
         self._constants = constants
         self._versions = versions
-        self.runs: LRU[tuple[Any, ...], _Run] = LRU(MOST_SESSIONS)
+        self.opened: dict[tuple[Any, ...], _Opened | None] = {}
+        self.runs: LRU[tuple[Any, ...], _Run] = LRU(MOST_RUNS)
 
     def holds(self, constants: tuple[Any, ...]) -> bool:
         """Returns True if these are the same tensors, not written since."""
@@ -170,21 +288,24 @@ class _Group:
 
 
 class _Run:
-    """The compiled graph for one combination of sizes.
+    """The compiled graph for one combination of sizes, or for all whose results are of the same form.
 
-    `fed` holds number and name of each tensor that a call passes.
+    `fed` holds number and name of each tensor that a call passes. With `direct`, one layout of tensors is served
+    without arrays.
     """
 
     __slots__ = ("_direct", "_names", "_pick", "_plain", "_results", "_session", "_tries")
 
-    def __init__(self, session: Session, fed: list[tuple[int, str]], results: tuple[Any, ...]) -> None:
+    def __init__(
+        self, session: Session, fed: list[tuple[int, str]], results: tuple[Any, ...], *, direct: bool = True
+    ) -> None:
         self._session = session
         self._names = [name for _, name in fed]
         self._pick = _picker([number for number, _ in fed])
         self._results = results
         self._plain = all(isinstance(result, Output) and not result.complex for result in results)
         self._direct: Direct | None = None
-        self._tries = MOST_CHANGES
+        self._tries = MOST_CHANGES if direct else 0
 
     def __call__(self, args: tuple[Any, ...]) -> list[Any]:
         tensors = self._pick(args)
@@ -229,6 +350,34 @@ def _result(result: Any, made: Iterator[Any], args: tuple[Any, ...]) -> Any:
         owner = args[result.argument]
         return owner if result.strides is None else owner.as_strided(result.sizes, result.strides, result.offset)
     return result
+
+
+def _filled(held: Sequence[Any], fed: Sequence[int], feeds: Sequence[Feed]) -> list[Any]:
+    """Returns `held` with `feeds` as the arguments of the numbers `fed`."""
+    arguments = list(held)
+    for number, feed in zip(fed, feeds, strict=True):
+        arguments[number] = feed
+    return arguments
+
+
+def _is_sized(example: Any) -> bool:
+    """Returns whether an argument, or one of its sizes, may change."""
+    return not isinstance(example, torch.Tensor) or not all(isinstance(size, int) for size in example.shape)
+
+
+def _has_sizes(result: Any) -> bool:
+    """Returns whether a result depends on sizes in another way than an Output does."""
+    if isinstance(result, Alias):
+        return any(map(is_expression, (*result.sizes, *(result.strides or ()), result.offset)))
+    return is_expression(result)
+
+
+def _bound(result: Any, sizes: Mapping[str, int]) -> Any:
+    """Returns `result` with numbers in place of expressions."""
+    if not isinstance(result, Alias):
+        return evaluate(result, sizes)
+    shape, strides = (tuple(evaluate(size, sizes) for size in part or ()) for part in (result.sizes, result.strides))
+    return Alias(result.argument, shape, None if result.strides is None else strides, evaluate(result.offset, sizes))
 
 
 def _kind(node: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,9 @@ from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.exported import add_outputs, start_graph
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.rules.complex import view_as_complex, view_as_real
+from treadle.frontends.torch.symbols import value_of
 from treadle.frontends.torch.tensor import Box
+from treadle.graph.dim import DimExpr, RealExpr
 from treadle.graph.graph import Graph
 from treadle.graph.template import Form
 from treadle.graph.value import Value
@@ -50,7 +52,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A result that is argument number `argument`, or a view of it if `strides` is given."""
+    """A result that is argument number `argument`, or a view of it if `strides` is given. Sizes may be expressions."""
 
     argument: int
     sizes: tuple[int, ...] = ()
@@ -60,7 +62,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A graph, and the results of the captured program: an Output, an Alias or a Python value each."""
+    """A graph, and the results of the captured program: an Output, an Alias, a Python value or an expression each."""
 
     graph: Graph
     results: tuple[Any, ...]
@@ -116,10 +118,11 @@ def used_arguments(module: fx.GraphModule) -> list[bool]:
     return [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
 
 
-def import_graph(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
+def import_graph(module: fx.GraphModule, arguments: Sequence[Any], sizes: Mapping[str, int]) -> Captured:
     """Returns the graph of `module` for `arguments`: tensors become constants, Feeds inputs.
 
-    Other arguments are Python values. Raises UnsupportedModelError or ModelError, which list every unsupported op.
+    Other arguments are Python values, or expressions of sizes. `sizes` has those of PyTorch's symbols, as far as they
+    are known. Raises UnsupportedModelError or ModelError, which list every unsupported op.
     """
     feeds = [argument for argument in arguments if isinstance(argument, Feed)]
     output = next(node for node in module.graph.nodes if node.op == "output")
@@ -148,7 +151,7 @@ def import_graph(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     faults.raise_all(TITLE)
     results = results if isinstance(results, list) else [results]
     made = [
-        importer.attempt(f"output {number}", partial(_result, node, result, number, args))
+        importer.attempt(f"output {number}", partial(_result, node, result, number, args, sizes))
         for number, (node, result) in enumerate(zip(returned, results, strict=True))
     ]
     faults.raise_all(TITLE)
@@ -168,9 +171,9 @@ def _returned(output: fx.Node) -> list[Any]:
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
-def _result(node: Any, result: Any, number: int, boxes: Sequence[Any]) -> Any:
+def _result(node: Any, result: Any, number: int, boxes: Sequence[Any], sizes: Mapping[str, int]) -> Any:
     if not isinstance(result, Box):
-        if is_missing(result) or not isinstance(result, bool | int | float | str | None):
+        if is_missing(result) or not isinstance(result, bool | int | float | str | DimExpr | RealExpr | None):
             raise Unsupported(f"it is a {type(result).__name__}")
         return result
     origin = result.origin()
@@ -180,7 +183,14 @@ def _result(node: Any, result: Any, number: int, boxes: Sequence[Any]) -> Any:
     if result is origin:
         return Alias(owner)
     example = node.meta["val"]
-    sizes, strides, offset = tuple(example.shape), tuple(example.stride()), example.storage_offset()
-    if not all(isinstance(size, int) for size in (*sizes, *strides, offset)):
+    known = partial(_known_size, sizes=sizes)
+    shape, strides = tuple(map(known, example.shape)), tuple(map(known, example.stride()))
+    return Alias(owner, shape, strides, known(example.storage_offset()))
+
+
+def _known_size(size: int | torch.SymInt, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    if any(str(symbol) not in sizes for symbol in size.node.expr.free_symbols):
         raise Unsupported("it is a view of an argument, of a size that changes; return a .clone()")
-    return Alias(owner, sizes, strides, offset)
+    return value_of(size.node.expr, sizes)

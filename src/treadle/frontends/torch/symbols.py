@@ -13,7 +13,7 @@ import torch
 from treadle.frontends.faults import Unsupported
 from treadle.graph.dim import maximum, minimum
 from treadle.graph.open_dims import Bounds, Derived, OpenDims, Root
-from treadle.graph.shape import Shape
+from treadle.graph.shape import Shape, StaticShape
 
 MOST_POWER = 8
 """The largest exponent of a size."""
@@ -61,13 +61,59 @@ def declared(sizes: Sequence[int | torch.SymInt], ranges: Mapping[Any, Any]) -> 
             compute = partial(_compute, expression, free)
             try:
                 compute(*(1,) * len(free))
-            except Unsupported:
+            except (Unsupported, ZeroDivisionError):
                 continue
             derived[name] = Derived(free, compute)
     roots = {name: root for name, root in roots.items() if root.dim in derived}
     named = {str(expression): found for expression, found in ranges.items()}
     bounds = {name: _bounds(named[name]) for name in (*symbols, *roots) if name in named}
     return OpenDims({name: found for name, found in bounds.items() if found is not None}, derived, roots)
+
+
+class TracedSizes:
+    """The sizes of a captured graph's arguments, `examples`: tensors, and symbolic numbers."""
+
+    def __init__(self, examples: Sequence[Any]) -> None:
+        self._examples = examples
+        sizes = [size for example in examples if isinstance(example, torch.Tensor) for size in example.shape]
+        symbolic = next((size for size in (*sizes, *examples) if isinstance(size, torch.SymInt)), None)
+        self._ranges = {} if symbolic is None else dict(symbolic.node.shape_env.var_to_range)
+
+    def shape(self, number: int) -> Shape:
+        """Returns the shape of argument `number`: numbers, and names of open dimensions."""
+        return shape_of(self._examples[number])
+
+    def dims(self, tensors: Sequence[int]) -> OpenDims:
+        """Returns what is known of the open dimensions of the arguments `tensors`."""
+        return declared([size for number in tensors for size in self._examples[number].shape], self._ranges)
+
+    def sizes(self, tensors: Sequence[int], shapes: Sequence[StaticShape], dims: OpenDims) -> dict[str, int]:
+        """Returns the sizes of symbols, as far as the `shapes` of the arguments `tensors` determine them."""
+        found: dict[str, int] = {}
+        for number, shape in zip(tensors, shapes, strict=True):
+            found.update(
+                (dim, size) for dim, size in zip(self.shape(number), shape, strict=True) if isinstance(dim, str)
+            )
+        return dims.symbols(found) or {}
+
+    def follows(self, number: int, tensors: Sequence[int], dims: OpenDims) -> bool:
+        """Returns whether argument `number`, a size, follows from the sizes of the arguments `tensors`."""
+        example = self._examples[number]
+        known = {dim for each in tensors for dim in self.shape(each) if isinstance(dim, str)} - dims.derived.keys()
+        if not isinstance(example, torch.SymInt):
+            return False
+        free = {str(symbol) for symbol in example.node.expr.free_symbols}
+        if not free <= known | dims.roots.keys():
+            return False
+        try:
+            value_of(example.node.expr, dict.fromkeys(free, 1))
+        except (Unsupported, ZeroDivisionError):
+            return False
+        return True
+
+    def value(self, number: int, sizes: Mapping[str, int]) -> int:
+        """Returns argument `number`, a size, for `sizes` of symbols."""
+        return value_of(self._examples[number].node.expr, sizes)
 
 
 def value_of(expression: Any, sizes: Mapping[str, int]) -> int:
