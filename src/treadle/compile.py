@@ -142,7 +142,7 @@ class Session:
 
     @property
     def graph(self) -> Graph:
-        """The model's graph as the front end made it; of a Template, the one for the latest inputs.
+        """The model's graph as the front end made it; of a Template, the one for the latest inputs, or for all sizes.
 
         Raises:
             InputError: The model is a Template that has had no inputs yet.

@@ -193,13 +193,21 @@ class ModelCompiler:
         if self._graph is None:
             loaded = self._source.load()
             if isinstance(loaded, Template):
-                if self._forms is None:
-                    raise InputError(
-                        "the model has no graph before it has inputs: its dtypes and shapes follow from theirs"
-                    )
-                loaded = loaded.build(self._forms)
+                loaded = self._graph_of(loaded)
             self._graph = loaded
         return self._graph
+
+    def _graph_of(self, template: Template) -> Graph:
+        """Return the graph of `template` for the latest inputs, or for all sizes. Raises InputError without either."""
+        if self._forms is not None:
+            return template.build(self._forms)
+        plans = self._open.held(self.interface.select(None))
+        if not plans:
+            raise InputError("the model has no graph before it has inputs: its dtypes and shapes follow from theirs")
+        from treadle.graph.facts import Facts
+        from treadle.passes.specialize import build_open
+
+        return build_open(template, Facts(), plans[0].samples)
 
     def compile_declared(self, plans: Plans) -> None:
         """Compile the model as far as it can be before a run: once for all sizes, if its inputs have open dimensions.

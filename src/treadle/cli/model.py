@@ -18,7 +18,9 @@ import numpy as np
 
 import treadle
 from treadle import dtypes
+from treadle.compile import runner_of
 from treadle.errors import InputError, LimitError
+from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import elements
 from treadle.model_compiler import Progress
 from treadle.runtime.signature import Tensor
@@ -82,9 +84,9 @@ class ModelOptions:
                 progress=report,
             )
 
-    def make_inputs(self, tensors: Sequence[Tensor]) -> dict[str, Array]:
+    def make_inputs(self, session: treadle.Session) -> dict[str, Array]:
         """Returns an array for each input; see the function of this name."""
-        return make_inputs(tensors, self.files, self.dims)
+        return make_inputs(session.inputs, self.files, self.dims, runner_of(session).interface.dims)
 
 
 def model_options(command: Command) -> Command:
@@ -149,14 +151,17 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
 _FORM = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
-def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
+def make_inputs(
+    tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int], declared: OpenDims = NOTHING
+) -> dict[str, Array]:
     """Returns an array for each input: from its .npy file, else random with the given or declared dtype and shape.
 
-    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files,
-    LimitError for shapes too large to fill.
+    Symbolic dimensions are those of `dims`, else 1 or the least that is `declared`. Raises InputError for unknown names
+    and unreadable files, LimitError for shapes too large to fill.
     """
     known = {tensor.name for tensor in tensors}
-    symbols = {dim for tensor in tensors for dim in tensor.shape or () if isinstance(dim, str)}
+    names = {dim for tensor in tensors for dim in tensor.shape or () if isinstance(dim, str)}
+    symbols = (names - declared.derived.keys()) | declared.roots.keys()
     for name in files:
         if name not in known:
             raise InputError(f"--input {name}: the model has no such input; it has {', '.join(sorted(known))}")
@@ -165,10 +170,12 @@ def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mappi
             raise InputError(
                 f"--dim {name}: the model has no such dimension; it has {', '.join(sorted(symbols)) or 'none'}"
             )
-    return {tensor.name: _input(tensor, files.get(tensor.name), dims) for tensor in tensors}
+    sizes = {**{name: declared.sample(name, 1) for name in symbols}, **dims}
+    sizes.update((name, dim.compute(*(sizes[each] for each in dim.symbols))) for name, dim in declared.derived.items())
+    return {tensor.name: _input(tensor, files.get(tensor.name), sizes) for tensor in tensors}
 
 
-def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
+def _input(tensor: Tensor, file: str | None, sizes: Mapping[str, int]) -> Array:
     form = _FORM.fullmatch(file or "")
     if form is not None and not os.path.exists(form[0]):  # noqa: PTH110 - Path.exists() raises for one too long
         shape = [_size(tensor.name, size) for size in form[2].replace(" ", "").split(",") if size]
@@ -181,7 +188,7 @@ def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
             f"input {tensor.name!r} has no declared {lacks}; give it with --input {tensor.name}=FILE.npy, "
             f"or its form alone, as in --input '{tensor.name}=f32[1,3,224,224]'"
         )
-    shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
+    shape = [dim if isinstance(dim, int) else sizes[dim] for dim in tensor.shape]
     return _made_up(tensor, shape, tensor.dtype)
 
 

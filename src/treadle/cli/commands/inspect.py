@@ -11,6 +11,7 @@ import click
 
 from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import duration, number, print_json, shape, shorten, size, table, width
+from treadle.compile import runner_of
 from treadle.errors import ShapeError
 from treadle.graph.dim import RealExpr, is_expression
 from treadle.graph.guard import evaluate
@@ -50,7 +51,7 @@ def inspect(
     session = options.open_session()
     sizes: dict[str, int] | None = None
     if options.dims or options.files or not session.open_plans():
-        feed = options.make_inputs(session.inputs)
+        feed = options.make_inputs(session)
         try:
             plans = session.plans_for(feed)
         except ShapeError as error:
@@ -59,7 +60,8 @@ def inspect(
                 raise
             reason = f"\neach combination of sizes is compiled for itself: {session.why_per_size()}"
             raise ShapeError(f"{error}; give other sizes than 1 with --dim for {', '.join(ones)}{reason}") from None
-        sizes = sizes_of(session.inputs, [feed[tensor.name].shape for tensor in session.inputs])
+        shapes = [feed[tensor.name].shape for tensor in session.inputs]
+        sizes = sizes_of(session.inputs, shapes, runner_of(session).interface.dims)
     else:
         plans = [session.open_plans()[0].plan]
     why = session.why_per_size()

@@ -72,7 +72,7 @@ def run(
         )
     start = time.perf_counter()
     session = options.open_session(intra, inter, settings)
-    feed = options.make_inputs(session.inputs)
+    feed = options.make_inputs(session)
     outputs = session.run(feed)
     loaded = time.perf_counter() - start
     latencies, cpu_use = measure(session, feed, runs, seconds)

@@ -62,7 +62,7 @@ def tune(
         check_writable(Path(save), "--save", (options.path, *options.files.values()))
     with treadle.threads.limit(intra_op=0, inter_op=0) as available:
         session = options.open_session()
-        feed = options.make_inputs(session.inputs)
+        feed = options.make_inputs(session)
         digest = _digest_to_save(options.path) if save else ""
         tried = grid(available.intra_op)
         same, timings = _measured(lambda limits: session.run(feed, **limits._asdict()), tried, seconds)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import nn  # noqa: E402 - after the skip
 from torch.export import Dim  # noqa: E402
 
 import treadle  # noqa: E402
+from tests.unit.cli.test_commands import treadle as command  # noqa: E402
 from tests.unit.frontends.torch.running import assert_same, run, traced  # noqa: E402
 from tests.unit.frontends.torch.test_ops import CASES  # noqa: E402
 from treadle import dtypes  # noqa: E402
@@ -130,6 +133,23 @@ class TestExported:
         message = r"input 'y': axis 0 \((\w+) \+ 1\) is 5, but \1 is 5 in input 'x': wanted 6"
         with pytest.raises(treadle.errors.InputError, match=message):
             run(session, (torch.zeros(5, 3), torch.zeros(5, 3)))
+
+    def test_inspect_shows_the_plan_and_takes_sizes_of_symbols(self, tmp_path: Path) -> None:
+        """
+        Without sizes, and with the size of a symbol that is no dimension itself.
+        """
+        examples = (torch.zeros(10, 3), torch.zeros(6, 3))
+        program = torch.export.export(Joined().eval(), examples, dynamic_shapes=({0: 2 * D}, {0: Dim("e")}))
+        path = str(tmp_path / "joined.pt2")
+        torch.export.save(program, path)
+        (plan,) = treadle.Session(path).open_plans()
+        root = next(name for name in plan.samples if f"{name} <= 20" in plan.guards)
+
+        for arguments in ([], [f"--dim={root}=4"]):
+            done = command("inspect", path, "--json", *arguments)
+            assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert (report["sizes"][root], report["valid"]) == (4, [0])
 
 
 class TestScripts:
