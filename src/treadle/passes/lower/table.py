@@ -11,6 +11,7 @@ from treadle.passes.lower.attention import lower_attention
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.concat import lower_concat
 from treadle.passes.lower.conv.lower import lower_conv
+from treadle.passes.lower.conv.lower import takes_open_sizes as conv_takes_open_sizes
 from treadle.passes.lower.cumsum import lower_cumsum
 from treadle.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from treadle.passes.lower.elementwise import lower_elementwise, lower_scalar
@@ -108,11 +109,13 @@ LOWERINGS: dict[str, Lowering] = {
     "batch_norm": lower_batch_norm,
 }
 
-_FIXED = {"avg_pool", "conv", "max_pool"}
+_FIXED = {"avg_pool", "max_pool"}
 """Ops whose lowering takes known sizes only."""
 
 
 def takes_open_sizes(node: Node) -> bool:
     """Whether lowering can plan `node` although sizes of its operands or results may be expressions."""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    return node.op not in _FIXED or not any(is_open(value.static_shape) for value in values)
+    if not any(is_open(value.static_shape) for value in values):
+        return True
+    return conv_takes_open_sizes(node) if node.op == "conv" else node.op not in _FIXED

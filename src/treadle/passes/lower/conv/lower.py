@@ -15,8 +15,8 @@ from treadle.passes.lower.conv.depthwise.tiling import depthwise_tiling
 from treadle.passes.lower.conv.direct.lower import lower_direct
 from treadle.passes.lower.conv.direct.pooled import lower_pooled
 from treadle.passes.lower.conv.epilogue import bias_of, has_readable_epilogue
+from treadle.passes.lower.conv.open_rows import has_open_rows, row_tiling
 from treadle.passes.lower.conv.plain.lower import lower_plain
-from treadle.passes.lower.conv.rows import choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.winograd.lower import lower_winograd, permitted_tiling
 from treadle.passes.lower.registers import sum_registers
@@ -67,15 +67,25 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
         return None
     of_bytes = weights.dtype == i8
     lanes = target.lanes(f32 if of_bytes else weights.known_dtype)
+    return Blocked(lanes) if _has_blocks(shape, lanes, target, vnni=of_bytes) else None
+
+
+def _has_blocks(shape: ConvShape, lanes: int, target: Target, *, vnni: bool) -> bool:
+    """Whether a kernel writes blocks of `lanes` channels, and its code does not become huge."""
     if _is_narrow(shape, lanes):
         if not is_enabled("depthwise") or shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
-            return None
-        row = depthwise_tiling(shape.sample, target.registers)
-    else:
-        if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
-            return None
-        row = choose_row_tiling(shape.sample, lanes, sum_registers(target, vnni=of_bytes))
-    return Blocked(lanes) if len(row.segments) <= _MAX_SEGMENTS else None
+            return False
+        return len(depthwise_tiling(shape.sample, target.registers).segments) <= _MAX_SEGMENTS
+    if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
+        return False
+    row = row_tiling(shape, lanes, sum_registers(target, vnni=vnni))
+    return row is not None and (has_open_rows(shape) or len(row.segments) <= _MAX_SEGMENTS)
+
+
+def takes_open_sizes(node: Node) -> bool:
+    """Whether the kernel for known sizes takes open ones too; that of groups of few channels does not."""
+    shape = ConvShape.of(node)
+    return shape is None or node.output.layout is None or not _is_narrow(shape, node.output.layout.block)
 
 
 def reads_plain(node: Node, layout: Blocked) -> bool:
@@ -114,7 +124,7 @@ def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     if shape is None:
         return False
-    return permitted_tiling(shape.sample, target, math, streamed=streamed, bf16_dot=True) is not None
+    return permitted_tiling(shape, target, math, streamed=streamed, bf16_dot=True) is not None
 
 
 def takes_bytes(node: Node, target: Target) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -30,7 +30,8 @@ class RowTiling:
 
     A block is `vectors` vectors of output channels by as many pixels as its segment's columns. `spans`: the first pixel
     and the number of blocks of each segment. `flat`: an image is one long row. `halved`: of the last vector only half
-    of the lanes are computed.
+    of the lanes are computed. `checked`: blocks of the last segment are one pixel, of which nothing is known, and
+    other blocks may share pixels.
     """
 
     vectors: int
@@ -38,6 +39,7 @@ class RowTiling:
     segments: tuple[Columns, ...]
     spans: tuple[Pair, ...]
     halved: bool = False
+    checked: bool = False
 
     @property
     def blocks(self) -> int:
@@ -81,20 +83,12 @@ def choose_row_tiling(shape: ConvShape, lanes: int, registers: int, *, halves: b
     height, width = shape.out_size
     flat = shape.is_pointwise
     row = height * width if flat else width
-    group_vectors = -(-shape.group_outputs // lanes)
-    spare = 1 if registers >= 32 else 2
-    half = halves and shape.groups == 1 and 0 < shape.outputs % lanes <= lanes // 2
     best: tuple[float, int, bool, list[int]] | None = None
-    for vectors in range(1, 5):
-        if group_vectors % vectors:
-            continue
-        halved = half and vectors == group_vectors
-        room = registers - vectors - spare - _HALF_REGISTERS * halved
-        most = max(1, min(_MAX_PIXELS, room // vectors))
+    for vectors, halved, most in candidates(shape, lanes, registers, halves=halves):
         for pixels in range(most, most // 2, -1):
             widths = divide_row(row, pixels)
             filled = vectors - 0.5 * halved
-            cost = sum(count * _block_cost(width, filled) for width, count in Counter(widths).items())
+            cost = sum(count * block_cost(width, filled) for width, count in Counter(widths).items())
             cost *= (1.0 + _VARIANT_COST * (widths[0] - widths[-1])) / (row * vectors)
             if best is None or cost < best[0]:
                 best = (cost, vectors, halved, widths)
@@ -104,7 +98,23 @@ def choose_row_tiling(shape: ConvShape, lanes: int, registers: int, *, halves: b
     return RowTiling(vectors, flat, segments, spans, halved)
 
 
-def _block_cost(pixels: int, vectors: float) -> float:
+def candidates(shape: ConvShape, lanes: int, registers: int, *, halves: bool) -> Iterator[tuple[int, bool, int]]:
+    """Yields the vectors that a block may have, whether the last one is halved, and the most pixels beside them.
+
+    The arguments are those of `choose_row_tiling`.
+    """
+    group_vectors = -(-shape.group_outputs // lanes)
+    spare = 1 if registers >= 32 else 2
+    half = halves and shape.groups == 1 and 0 < shape.outputs % lanes <= lanes // 2
+    for vectors in range(1, 5):
+        if group_vectors % vectors:
+            continue
+        halved = half and vectors == group_vectors
+        room = registers - vectors - spare - _HALF_REGISTERS * halved
+        yield vectors, halved, max(1, min(_MAX_PIXELS, room // vectors))
+
+
+def block_cost(pixels: int, vectors: float) -> float:
     """Returns the relative time of a block for one input channel and tap.
 
     Multiply-adds and loads are executed in parallel; fewer than 8 sums wait for each other; weights come from a more

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from treadle.graph.dim import hint_of
+from treadle.graph.dim import at_least, hint_of
 from treadle.graph.node import Node
+from treadle.graph.shape import equal_shapes, is_open
 from treadle.plan.kernels.conv.rows import Pair
 
 
@@ -72,11 +73,17 @@ class ConvShape:
     @property
     def is_pointwise(self) -> bool:
         """Whether every output pixel reads one input pixel, the one at its own position."""
-        return self.kernel == (1, 1) and self.strides == (1, 1) and self.pads == (0, 0) and self.size == self.out_size
+        alone = self.kernel == (1, 1) and self.strides == (1, 1) and self.pads == (0, 0)
+        return alone and equal_shapes(self.size, self.out_size)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a size is an expression."""
+        return is_open((self.images, *self.size, *self.out_size))
 
     @property
     def rows_leave_input(self) -> bool:
-        """Whether kernel rows fall outside the input somewhere."""
+        """Whether kernel rows fall outside the input somewhere, or may do for some sizes."""
         return self._leaves(0)
 
     def columns(self, pixel: int) -> Pair:
@@ -95,4 +102,4 @@ class ConvShape:
 
     def _leaves(self, axis: int) -> bool:
         reach = (self.out_size[axis] - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis]
-        return self.pads[axis] > 0 or reach - self.pads[axis] >= self.size[axis]
+        return self.pads[axis] > 0 or not at_least(self.size[axis] + self.pads[axis] - reach, 1)

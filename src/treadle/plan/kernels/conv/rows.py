@@ -26,6 +26,8 @@ class ConvRowsSpec(BlockedConvSpec):
     """Pixels."""
     segments: tuple[Columns, ...]
     """The columns of the blocks of each segment; there are as many as a block has pixels."""
+    checked: bool = False
+    """Blocks of the last segment are one pixel. Which kernel columns lie inside the input is found at run time."""
     clamp_rows: bool
     """Kernel rows may lie outside the input, and are left out there."""
 

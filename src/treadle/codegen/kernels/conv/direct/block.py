@@ -9,8 +9,8 @@ from llvmlite import ir
 from treadle.codegen.emit.bfloat import bf16_dot, bf16_dot_at
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
-from treadle.codegen.emit.memory import load, prefetch, store
-from treadle.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
+from treadle.codegen.emit.memory import load, load_masked, prefetch, store
+from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar, vector
 from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
 from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
 from treadle.codegen.kernels.conv.epilogue import Epilogue
@@ -41,6 +41,8 @@ class RowOperands:
     """Byte offset of the part of the constant that these blocks prefetch."""
     top: Index = 0
     """The input row of kernel row 0."""
+    inside: tuple[Index, Index] | None = None
+    """The kernel columns inside the input, of a block of one pixel for which they are not known before."""
 
     def moved(self, k: Kernel, x: Index, out: Index) -> RowOperands:
         """Returns the same with `x` and `out` advanced by these numbers of elements."""
@@ -107,8 +109,19 @@ class RegisterBlock:
         self.constant = k.pointer(spec.prefetch_pointer) if spec.prefetches_constant else None
         self.epilogue = Epilogue(k, spec, args.outputs)
 
-    def emit(self, operands: RowOperands, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
-        """Computes the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
+    def emit(
+        self,
+        operands: RowOperands,
+        pixel: Index,
+        columns: Columns,
+        taps: tuple[Index, Index],
+        inside: tuple[Index, Index] | None = None,
+    ) -> None:
+        """Computes the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`.
+
+        A block of one pixel may have its kernel columns `inside` the input in place of `columns`.
+        """
+        operands = replace(operands, inside=inside)
         k = self.k
         out = k.add(operands.out, k.mul(pixel, self.lanes))
         left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
@@ -197,14 +210,14 @@ class RegisterBlock:
         """Returns `sums` plus the products of `count` input channels and kernel rows `taps` with weights `stream`."""
         k = self.k
         if self.kernel[0] == 1 and taps == (0, 1):
-            return self._channels(self._base(x, operands.top), stream, count, columns, sums)
+            return self._channels(operands, self._base(x, operands.top), stream, count, columns, sums)
         panel = k.mul(count, self.columns * self.vectors * self.lanes)
         row = k.mul(self.args.x_row, self.dilations[0])
         with loop(k, *taps, carry=sums, name="tap") as tap:
             tap_stream = replace(stream, weights=k.at(stream.weights, k.mul(tap.index, panel), self.dtype))
             tap_x = k.add(x, k.mul(tap.index, row))
             at = k.add(operands.top, k.mul(tap.index, self.dilations[0]))
-            tap.next(*self._channels(self._base(tap_x, at), tap_stream, count, columns, tap.carry))
+            tap.next(*self._channels(operands, self._base(tap_x, at), tap_stream, count, columns, tap.carry))
         return tap.carry
 
     def _base(self, x: Index, row: Index) -> ir.Value:
@@ -217,7 +230,13 @@ class RegisterBlock:
         return k.b.select(inside, base, self.pad)
 
     def _channels(
-        self, base: ir.Value, stream: Stream, count: Index, columns: Columns, sums: list[ir.Value]
+        self,
+        operands: RowOperands,
+        base: ir.Value,
+        stream: Stream,
+        count: Index,
+        columns: Columns,
+        sums: list[ir.Value],
     ) -> list[ir.Value]:
         """Returns `sums` plus the products over `count` input channels of one kernel row."""
         k, here, constant = self.k, stream.weights, self.args.prefetch
@@ -237,6 +256,9 @@ class RegisterBlock:
                 channel = k.add(turn.index, u)
                 x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))
                 weights_at = k.at(here, k.mul(channel, per_channel), self.dtype)
+                if operands.inside is not None:
+                    values = self._columns_inside(x_at, weights_at, operands.inside, values)
+                    continue
                 for column in range(self.columns):
                     if self.vnni:
                         self._column_of_bytes(x_at, weights_at, column, columns, values)
@@ -244,6 +266,49 @@ class RegisterBlock:
                         self._column(x_at, weights_at, column, columns, values)
             turn.next(*values)
         return turn.carry
+
+    def _columns_inside(
+        self, x: ir.Value, weights: ir.Value, inside: tuple[Index, Index], sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Returns `sums` of one pixel plus the products of one element of channels and the kernel columns `inside`."""
+        k = self.k
+        whole = self.two_columns or self.pad is not None
+        step = (2 if self.two_columns else 1) * self.dilations[1] * self.pixel
+        with loop(k, *((0, self.columns) if whole else inside), carry=sums, name="column") as turn:
+            values = list(turn.carry)
+            factors = k.at(weights, k.mul(turn.index, self.vectors * self.lanes), self.dtype)
+            at = k.b.gep(x, [k.mul(turn.index, step)], source_etype=scalar(self.source))
+            if self.two_columns:
+                pixels = splat(k, self._pixels_inside(at, k.mul(turn.index, 2), inside), self.lanes)
+                for v, width in enumerate(self.widths):
+                    same = pixels if width == self.lanes else take(k, pixels, range(width))
+                    factor = load(k, factors, v * self.lanes, self.dtype, width)
+                    values[v] = self.multiply_add(k, same, factor, values[v])
+            elif self.vnni:
+                if self.pad is not None:
+                    at = k.b.select(self._is_inside(turn.index, inside), at, self.pad)
+                self._column_of_bytes(at, factors, 0, ((0, 1),), values)
+            else:
+                self._column(at, factors, 0, ((0, 1),), values)
+            turn.next(*values)
+        return turn.carry
+
+    def _is_inside(self, column: Index, inside: tuple[Index, Index]) -> ir.Value:
+        """Returns whether kernel column `column` is one of those `inside`, as an i1."""
+        k = self.k
+        return k.b.and_(k.less(k.sub(inside[0], 1), column), k.less(column, inside[1]))
+
+    def _pixels_inside(self, x: ir.Value, column: Index, inside: tuple[Index, Index]) -> ir.Value:
+        """Returns two neighbouring pixels of a row-major bf16 image, which kernel columns from `column` on read.
+
+        A pixel that is not `inside` the image is 0.
+        """
+        k = self.k
+        mask = ir.Constant(ir.VectorType(I1, 2), [0, 0])
+        for lane in range(2):
+            mask = k.b.insert_element(mask, self._is_inside(k.add(column, lane), inside), I32(lane))
+        none = ir.Constant(vector(bf16, 2), None)
+        return k.b.bitcast(load_masked(k, x, 0, bf16, mask, none), FLOAT)
 
     def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
         """Adds the products of one element of channels and one kernel column (or two) to `sums`, in operands."""

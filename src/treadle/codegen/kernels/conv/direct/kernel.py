@@ -3,7 +3,8 @@
 A register block is a few neighbouring output pixels of one row times a few vectors of output channels.
 Its sums stay in registers until they are finished; weights are packed in the order in which they are read.
 A row is divided into segments of equal blocks. Which kernel columns fall outside the input at its left and right end is
-known when code is generated, so borders take no time and the input is never copied.
+known when code is generated, so borders take no time and the input is never copied. In rows of an open width some
+pixels may be left over, for which it is found at run time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.kernels.conv.direct.block import RegisterBlock, RowOperands
-from treadle.codegen.kernels.conv.rows import segment_blocks, taps_inside
+from treadle.codegen.kernels.conv.rows import columns_inside, segment_blocks, taps_inside
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.target import LINE
 
@@ -81,7 +82,11 @@ def _rows(
             with segment_blocks(k, spec, args.spans, number) as pixel:
                 if spec.plain_input:
                     block.prefetch_below(at, pixel, len(columns))
-                block.emit(at, pixel, columns, taps)
+                if spec.checked and number == len(spec.segments) - 1:
+                    inside = columns_inside(k, spec, pixel, k.div(args.x_row, block.pixel))
+                    block.emit(at, pixel, columns, taps, inside)
+                else:
+                    block.emit(at, pixel, columns, taps)
 
 
 def _flat_row(

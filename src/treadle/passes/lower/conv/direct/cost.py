@@ -9,7 +9,8 @@ from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.direct.factors import Factors
 from treadle.passes.lower.conv.direct.tiling import Tiling
-from treadle.passes.lower.conv.rows import EFFICIENCY, choose_row_tiling
+from treadle.passes.lower.conv.open_rows import row_tiling
+from treadle.passes.lower.conv.rows import EFFICIENCY
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.registers import sum_registers
 from treadle.passes.lower.searches import partition_conv
@@ -19,15 +20,20 @@ _PANEL_SHARE = 0.5
 """The part of L2 that the weights of one group of outputs may fill before the sum is computed in passes."""
 
 
-def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums_fit: bool) -> Tiling:
-    """Returns the tiling for `factors`. It has passes only if `sums_fit`: the elements of the result can store sums."""
+def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums_fit: bool) -> Tiling | None:
+    """Returns the tiling for `factors`; None if no blocks fit open rows.
+
+    It has passes only if `sums_fit`: the elements of the result can store sums; and no pixel is computed twice.
+    """
     target, lanes = ctx.target, factors.lanes
     halves = target.isa == "avx512" and factors.each == 1
-    row = choose_row_tiling(shape, lanes, sum_registers(target, vnni=factors.vnni), halves=halves)
+    row = row_tiling(shape, lanes, sum_registers(target, vnni=factors.vnni), halves=halves)
+    if row is None:
+        return None
     panel = row.vectors * lanes
     groups = -(-shape.outputs // panel)
     channels = factors.channels(shape)
-    in_passes = sums_fit and not factors.plain and not factors.vnni
+    in_passes = sums_fit and not factors.plain and not factors.vnni and not row.checked
     units = row.blocks if row.flat else shape.out_size[0]
     unit_chunks, units_per_chunk, groups_per_chunk = _partition(shape, factors, ctx, units * shape.images, groups)
     return Tiling(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
@@ -29,8 +30,8 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         return None
     sums_fit = out.dtype == factors.dtype
     tiling = choose_tiling(shape, factors, ctx, sums_fit=sums_fit)
-    operands = direct_operands(node, shape, factors, tiling, ctx)
-    if operands is None:
+    operands = None if tiling is None else direct_operands(node, shape, factors, tiling, ctx)
+    if tiling is None or operands is None:
         return None
     flops = 2.0 * shape.multiply_adds
     can_prefetch = tiling.row.flat and not factors.plain and not tiling.has_passes
@@ -66,6 +67,7 @@ def _spec(shape: ConvShape, factors: Factors, tiling: Tiling, operands: Operands
         dilations=shape.dilations,
         pad_left=shape.pads[1],
         segments=row.segments,
+        checked=row.checked,
         flat=row.flat,
         plain_input=factors.plain,
         clamp_rows=shape.rows_leave_input and not padded,
@@ -112,10 +114,11 @@ def _args(shape: ConvShape, factors: Factors, tiling: Tiling, out_image: int) ->
 def _prefetch_lines(shape: ConvShape, factors: Factors, tiling: Tiling, packed: Value, target: Target) -> int:
     """Returns the cache lines that each turn prefetches, so that all units together prefetch the next group's weights.
 
-    0 where weights are resident, and where many units read them: the wait of the first unit counts little then.
+    0 where weights are resident, and where many units read them, or nobody knows how many: the wait of the first unit
+    counts little then.
     """
     streamed = (factors.each > 1 or shape.kernel != (1, 1)) and tiling.groups > 1 and nbytes(packed) >= target.l2
-    if not streamed or tiling.units > _FEW_UNITS:
+    if not streamed or is_expression(tiling.units) or tiling.units > _FEW_UNITS:
         return 0
     turn_bytes = tiling.unroll * shape.kernel[1] * tiling.panel * factors.dtype.size
     return -(-turn_bytes // LINE // tiling.units)

@@ -36,9 +36,9 @@ class Bands:
 def lower_pooled(node: Node, shape: ConvShape, conv: Call, ctx: LowerContext) -> list[Call] | None:
     """Returns one call for `node`, of which `conv` is the call, and the max pooling of its result.
 
-    None if another node reads that result too, or where two calls are faster.
+    None if another node reads that result too, where two calls are faster, and for open sizes.
     """
-    if not is_enabled("conv_pool") or not ctx.graph.has_one_use(node.output):
+    if shape.is_open or not is_enabled("conv_pool") or not ctx.graph.has_one_use(node.output):
         return None
     (reader,) = node.output.users
     pools = lower_max_pool(reader, ctx) if reader.op == "max_pool" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
 from treadle.passes.lower.base import LowerContext, partition
@@ -79,7 +80,7 @@ def _strides(shape: StaticShape) -> tuple[int, int, int, int]:
     """Returns the strides of an operand of `shape` along the output's four axes: 0 where it broadcasts."""
     strides, step = [0] * 4, 1
     for axis in (3, 2, 1, 0):
-        if shape[axis] != 1:
+        if not equals(shape[axis], 1):
             strides[axis] = step
         step *= shape[axis]
     return strides[0], strides[1], strides[2], strides[3]

@@ -41,10 +41,10 @@ def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call
 def permitted_tiling(shape: ConvShape, target: Target, math: str, *, streamed: bool, bf16_dot: bool) -> Tiling | None:
     """Returns the tiling of a convolution; None where Winograd's algorithm is not permitted, or another one is faster.
 
-    It rounds differently from a sum of products, so it is used with math="fast" only. `streamed` and `bf16_dot` are as
-    in `choose_tiling`.
+    It rounds differently from a sum of products, so it is used with math="fast" only; and for known sizes only.
+    `streamed` and `bf16_dot` are as in `choose_tiling`.
     """
-    if math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
+    if shape.is_open or math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
         return None
     return choose_tiling(shape, target, streamed=streamed, bf16_dot=bf16_dot)
 

@@ -1,0 +1,187 @@
+"""Convolutions of open sizes: one plan, made while loading, gives the results of fixed sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import treadle
+from tests.models.test_open_ops import Case, whole
+
+Array = np.ndarray[Any, Any]
+
+SIZES = [
+    *({"b": 1, "h": 9 - side, "w": side} for side in range(1, 9)),
+    {"b": 3, "h": 1, "w": 1},
+    {"b": 2, "h": 5, "w": 13},
+    {"b": 1, "h": 7, "w": 14},
+    {"b": 1, "h": 8, "w": 17},
+    {"b": 1, "h": 11, "w": 28},
+    {"b": 1, "h": 3, "w": 31},
+    {"b": 2, "h": 30, "w": 56},
+    {"b": 1, "h": 70, "w": 101},
+]
+"""Images smaller than kernels and register blocks, of all widths around one, and of many."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions compile their model themselves: with this knob they neither read nor write compiled models."""
+    monkeypatch.setenv("TREADLE_DEBUG", "1")
+
+
+def weights(*shape: int) -> Array:
+    """Returns seeded weights."""
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def least(kernel: Sequence[int], pads: Sequence[int], dilations: Sequence[int]) -> list[dict[str, int]]:
+    """Returns the SIZES at which a kernel fits into the padded image."""
+    axes = ("h", "w") if len(kernel) == 2 else ("w",)
+    reach = [(taps - 1) * step + 1 for taps, step in zip(kernel, dilations, strict=True)]
+    room = [size - before - after for size, before, after in zip(reach, pads, pads[len(axes) :], strict=False)]
+    return [sizes for sizes in SIZES if all(sizes[axis] >= need for axis, need in zip(axes, room, strict=True))]
+
+
+def conv(
+    channels: int,
+    outputs: int,
+    *kernel: int,
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    groups: int = 1,
+    after: Sequence[onnx.NodeProto] = (),
+    inputs: Mapping[str, Sequence[int | str]] | None = None,
+) -> Case:
+    """Returns a convolution with a bias, and the nodes `after` it, which read its result `c`."""
+    rank = len(kernel)
+    pads, dilations = pads or (0,) * 2 * rank, dilations or (1,) * rank
+    node = helper.make_node(
+        "Conv", ["x", "w0", "b0"], ["c" if after else "y"], pads=list(pads), strides=list(strides or (1,) * rank),
+        dilations=list(dilations), group=groups,
+    )  # fmt: skip
+    image: list[int | str] = ["b", channels, "h", "w"] if rank == 2 else ["b", channels, "w"]
+    constants = {"w0": weights(outputs, channels // groups, *kernel), "b0": weights(outputs)}
+    sizes = least(kernel, pads, dilations)
+    return Case([node, *after], {"x": image, **(inputs or {})}, constants, sizes=sizes)
+
+
+RELU = [helper.make_node("Relu", ["c"], ["y"])]
+RESIDUAL = [helper.make_node("Add", ["c", "x"], ["sum"]), helper.make_node("Relu", ["sum"], ["y"])]
+SILU = [helper.make_node("Sigmoid", ["c"], ["s"]), helper.make_node("Mul", ["c", "s"], ["y"])]
+GATED = [helper.make_node("Mul", ["c", "gate"], ["y"])]
+GATE: dict[str, list[int | str]] = {"gate": ["b", 64, 1, 1]}
+
+CASES: dict[str, Case] = {
+    "1x1": conv(24, 64, 1, 1),
+    "1x1 of all widths of blocks": conv(16, 16, 1, 1, after=SILU),
+    "1x1 stride 2": conv(32, 40, 1, 1, strides=(2, 2)),
+    "3x3": conv(32, 64, 3, 3),
+    "3x3 padded": conv(32, 64, 3, 3, pads=(1, 1, 1, 1), after=RELU),
+    "3x3 padded on the left": conv(16, 32, 3, 3, pads=(0, 1, 0, 0)),
+    "3x3 padded on the right": conv(16, 32, 3, 3, pads=(0, 0, 1, 2)),
+    "3x3 stride 2": conv(16, 48, 3, 3, pads=(1, 1, 1, 1), strides=(2, 2)),
+    "3x3 stride 2 unpadded": conv(16, 20, 3, 3, strides=(2, 2)),
+    "3x3 dilated": conv(16, 32, 3, 3, pads=(2, 2, 2, 2), dilations=(2, 2)),
+    "5x5": conv(16, 16, 5, 5, pads=(2, 2, 2, 2), after=SILU),
+    "5x5 stride 3": conv(16, 32, 5, 5, pads=(2, 2, 2, 2), strides=(3, 3)),
+    "7x7 stem": conv(3, 64, 7, 7, pads=(3, 3, 3, 3), strides=(2, 2), after=RELU),
+    "rows": conv(16, 32, 1, 5, pads=(0, 2, 0, 2)),
+    "columns": conv(16, 32, 5, 1, pads=(2, 0, 2, 0)),
+    "wide padding": conv(16, 16, 3, 3, pads=(20, 20, 20, 20)),
+    "padding wider than blocks": conv(16, 16, 3, 3, pads=(40, 40, 40, 40)),
+    "groups": conv(64, 128, 3, 3, pads=(1, 1, 1, 1), groups=4),
+    "odd groups": conv(15, 30, 3, 3, pads=(1, 1, 1, 1), groups=3),
+    "one dimension": conv(16, 32, 3, pads=(1, 1), after=RELU),
+    "one dimension, stride 2": conv(2, 32, 10, strides=(5,)),
+    "many channels": conv(600, 64, 3, 3, pads=(1, 1, 1, 1)),
+    "residual": conv(64, 64, 3, 3, pads=(1, 1, 1, 1), after=RESIDUAL),
+    "residual of pixels": conv(64, 64, 1, 1, after=RESIDUAL),
+    "gated": conv(16, 64, 3, 3, pads=(1, 1, 1, 1), after=GATED, inputs=GATE),
+}
+
+
+def transposed() -> Case:
+    """Returns a transposed convolution, which becomes a convolution and a shuffle."""
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])
+    return Case([node], {"x": ["b", 16, "h", "w"]}, {"w": weights(16, 8, 4, 4)}, sizes=SIZES)
+
+
+def network() -> Case:
+    """Returns a stem, two residual blocks and a head of classes."""
+    nodes, constants = [], {}
+
+    def add(x: str, y: str, w: Array, stride: int = 1) -> None:
+        pad, name = w.shape[-1] // 2, f"{y}.w"
+        constants[name] = w * 0.1
+        nodes.append(helper.make_node("Conv", [x, name], [y], pads=[pad] * 4, strides=[stride] * 2))
+
+    add("x", "stem", weights(32, 3, 7, 7), 2)
+    nodes.append(helper.make_node("Relu", ["stem"], ["a"]))
+    for turn, (source, out) in enumerate([("a", "d"), ("d", "g")]):
+        add(source, f"n{turn}", weights(16, 32, 1, 1))
+        nodes.append(helper.make_node("Relu", [f"n{turn}"], [f"m{turn}"]))
+        add(f"m{turn}", f"k{turn}", weights(32, 16, 3, 3))
+        nodes.append(helper.make_node("Add", [source, f"k{turn}"], [out]))
+    add("g", "e", weights(64, 32, 3, 3), 2)
+    nodes.append(helper.make_node("GlobalAveragePool", ["e"], ["y"]))
+    return Case(nodes, {"x": ["b", 3, "h", "w"]}, constants, sizes=SIZES)
+
+
+CASES |= {"transposed": transposed(), "network": network()}
+
+
+def check(case: Case, *, tolerance: float, **options: Any) -> None:
+    """Asserts that one plan gives the results of fixed sizes, the same bits at 1, 2 and 4 threads."""
+    session = treadle.Session(case.model(), **options)
+    assert session.why_per_size() is None
+    compiles = session.compiles
+    for sizes in case.sizes:
+        feeds = case.feeds(sizes)
+        found, *shared = (session.run(feeds, intra_op=threads)["y"] for threads in (1, 2, 4))
+        for other in shared:
+            np.testing.assert_array_equal(other, found)
+        wanted = treadle.Session(case.model(sizes), **options).run(feeds)["y"]
+        scale = float(np.abs(wanted).max()) + 1.0
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=str(sizes))
+    assert session.compiles == compiles, [plan.guards for plan in session.open_plans()]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_plan_convolves_images_of_all_sizes(name: str) -> None:
+    """The results are those of fixed sizes; algorithms may differ, and round differently."""
+    check(CASES[name], tolerance=2e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["1x1", "3x3 padded", "3x3 stride 2", "7x7 stem", "groups", "rows", "residual", "network"]
+)
+def test_one_plan_convolves_bf16(name: str) -> None:
+    """Where the CPU multiplies bf16; elsewhere precision="bf16" changes nothing."""
+    check(CASES[name], tolerance=1e-2, precision="bf16")
+
+
+def quantized(pad: int, stride: int, zero: int) -> Case:
+    """Returns a convolution of bytes whose zero point is not 0."""
+    rng = np.random.default_rng(3)
+    dtype = np.uint8 if zero >= 0 else np.int8
+    node = helper.make_node(
+        "ConvInteger", ["x", "w", "zero"], ["y"], pads=[pad] * 4, strides=[stride] * 2, kernel_shape=[3, 3]
+    )
+    constants = {"w": rng.integers(-127, 128, (40, 16, 3, 3)).astype(np.int8), "zero": np.array(zero, dtype)}
+    limits = np.iinfo(dtype)
+    draws = {"x": whole(limits.min, limits.max + 1, dtype)}
+    sizes = least((3, 3), (pad,) * 4, (1, 1))
+    return Case([node], {"x": ["b", 16, "h", "w"]}, constants, draws=draws, sizes=sizes)
+
+
+@pytest.mark.parametrize(("pad", "stride", "zero"), [(0, 1, 7), (1, 1, 0), (1, 1, 131), (1, 2, -5), (2, 3, 200)])
+def test_one_plan_convolves_bytes(pad: int, stride: int, zero: int) -> None:
+    """Sums are exact, and padding is the zero point."""
+    check(quantized(pad, stride, zero), tolerance=0.0)
