@@ -148,7 +148,7 @@ TREADLE_TEST(a_shared_pool_that_allocates_keeps_no_more_idle_bytes_than_were_lea
         const Lease one = pool->acquire(1 + random() % 65536), two = pool->acquire(1 + random() % 65536);
         if (pool->allocations() > before) CHECK(BufferPool::idle_bytes() <= 4096 + 2 * 65536);
     }
-    CHECK(pool->allocations() < 200);
+    CHECK(pool->allocations() < 1000);  // of 4000 requests, of sizes that vary by a factor of 65536
     pool->clear();
     CHECK_EQUAL(4096u, BufferPool::idle_bytes());
 }
