@@ -7,6 +7,7 @@ from pathlib import Path
 
 from treadle import knobs
 from treadle.codegen.host import host
+from treadle.codegen.llvm_host import Host
 from treadle.errors import KnobError
 from treadle.plan.target import Target
 
@@ -17,6 +18,16 @@ _FEATURES = {
     },
 }
 _SHAPE = {"avx512": (64, 32), "avx2": (32, 16)}
+_EARLIER = (
+    "skylake-avx512",
+    "cascadelake",
+    "cooperlake",
+    "icelake-client",
+    "icelake-server",
+    "tigerlake",
+    "rocketlake",
+)
+"""CPUs with AVX-512 and without float16 arithmetic, by LLVM's names."""
 _SYSTEM_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -71,7 +82,16 @@ def _target(isa: str, caches: tuple[int, int, int]) -> Target:
     else:
         features["prefer-256-bit"] = False
     flags = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
-    return Target(isa, triple, host().cpu, flags, vector_bytes, registers, l1, l2, l3)
+    return Target(isa, triple, scheduling_cpu(host()), flags, vector_bytes, registers, l1, l2, l3)
+
+
+def scheduling_cpu(machine: Host) -> str:
+    """Returns the CPU whose latencies LLVM should assume.
+
+    Hypervisors may report the model number of an earlier CPU: then the instruction sets tell more than LLVM's name.
+    """
+    is_later = machine.cpu in _EARLIER and machine.features.get("avx512fp16", False)
+    return "sapphirerapids" if is_later else machine.cpu
 
 
 @lru_cache(maxsize=3)
