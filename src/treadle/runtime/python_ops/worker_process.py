@@ -19,6 +19,7 @@ from treadle.runtime import interpreter
 from treadle.runtime.control import check_run
 from treadle.runtime.python_ops.child import MISSING, MOST_FUNCTIONS, RETURNED, UnknownModuleError
 from treadle.runtime.python_ops.memory import Array, Receiver, Sender
+from treadle.runtime.python_ops.pickling import pickled
 
 POLL_MS = 20
 """The interval at which a waiting thread checks whether its run has ended or the process has died, in milliseconds."""
@@ -167,10 +168,8 @@ class WorkerProcess:
 
 def pickled_function(function: Any) -> bytes:
     """Return `function`, pickled for another process. Raises WorkerError naming the part that cannot be pickled."""
-    import cloudpickle
-
     try:
-        return cloudpickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)  # type: ignore[no-any-return]
+        return pickled(function)
     except Exception as error:
         raise WorkerError(
             f"it cannot be sent to a worker process ({type(error).__name__}: {error}); give it what it needs as "
