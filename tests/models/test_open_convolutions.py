@@ -103,6 +103,28 @@ CASES: dict[str, Case] = {
     "many channels": conv(600, 64, 3, 3, pads=(1, 1, 1, 1)),
     "residual": conv(64, 64, 3, 3, pads=(1, 1, 1, 1), after=RESIDUAL),
     "residual of pixels": conv(64, 64, 1, 1, after=RESIDUAL),
+    "padding wider than several blocks": conv(16, 16, 3, 3, pads=(100, 100, 100, 100)),
+    "depthwise 1x1": conv(40, 40, 1, 1, groups=40),
+    "depthwise 3x3": conv(40, 40, 3, 3, groups=40),
+    "depthwise 3x3 padded": conv(32, 32, 3, 3, pads=(1, 1, 1, 1), groups=32, after=RELU),
+    "depthwise 3x3 padded on the right": conv(16, 16, 3, 3, pads=(0, 0, 2, 2), groups=16),
+    "depthwise 3x3 stride 2": conv(16, 16, 3, 3, pads=(1, 1, 1, 1), strides=(2, 2), groups=16, after=SILU),
+    "depthwise 3x3 stride 2, 1": conv(16, 16, 3, 3, pads=(1, 1, 1, 1), strides=(2, 1), groups=16),
+    "depthwise 3x3 dilated": conv(16, 16, 3, 3, pads=(2, 2, 2, 2), dilations=(2, 2), groups=16),
+    "depthwise 5x5": conv(24, 24, 5, 5, pads=(2, 2, 2, 2), groups=24),
+    "depthwise 5x5 stride 3": conv(16, 16, 5, 5, pads=(2, 2, 2, 2), strides=(3, 3), groups=16),
+    "depthwise 7x7": conv(16, 16, 7, 7, pads=(3, 3, 3, 3), groups=16),
+    "depthwise 9x9 stride 2": conv(16, 16, 9, 9, pads=(4, 4, 4, 4), strides=(2, 2), groups=16),
+    "depthwise with a residual": conv(64, 64, 3, 3, pads=(1, 1, 1, 1), groups=64, after=RESIDUAL),
+    "depthwise, gated": conv(64, 64, 3, 3, pads=(1, 1, 1, 1), groups=64, after=GATED, inputs=GATE),
+    "depthwise of one dimension": conv(32, 32, 31, pads=(15, 15), groups=32),
+    "depthwise, causal": conv(16, 16, 4, pads=(3, 0), groups=16),
+    "depthwise, wide padding": conv(16, 16, 3, 3, pads=(20, 20, 20, 20), groups=16),
+    "groups of 4 channels": conv(32, 32, 3, 3, pads=(1, 1, 1, 1), groups=8, after=RELU),
+    "groups of 8 channels, stride 2": conv(64, 64, 3, 3, pads=(1, 1, 1, 1), strides=(2, 2), groups=8),
+    "groups of 3 channels": conv(15, 15, 3, 3, pads=(1, 1, 1, 1), groups=5),
+    "groups of 4 channels to 8": conv(32, 64, 3, 3, pads=(1, 1, 1, 1), groups=8),
+    "groups of 2 channels, long kernel": conv(32, 32, 128, pads=(64, 64), groups=16),
     "gated": conv(16, 64, 3, 3, pads=(1, 1, 1, 1), after=GATED, inputs=GATE),
 }
 
@@ -155,26 +177,29 @@ def check(case: Case, *, tolerance: float, **options: Any) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_plan_convolves_images_of_all_sizes(name: str) -> None:
-    """The results are those of fixed sizes; algorithms may differ, and round differently."""
-    check(CASES[name], tolerance=2e-5)
+    """The results are those of fixed sizes; algorithms may differ, and round differently, but not of depthwise ones."""
+    check(CASES[name], tolerance=0.0 if name.startswith("depthwise") else 2e-5)
 
 
-@pytest.mark.parametrize(
-    "name", ["1x1", "3x3 padded", "3x3 stride 2", "7x7 stem", "groups", "rows", "residual", "network"]
-)
+BF16 = ["1x1", "3x3 padded", "3x3 stride 2", "7x7 stem", "groups", "rows", "residual", "network", "depthwise 5x5"]
+
+
+@pytest.mark.parametrize("name", [*BF16, "groups of 4 channels"])
 def test_one_plan_convolves_bf16(name: str) -> None:
     """Where the CPU multiplies bf16; elsewhere precision="bf16" changes nothing."""
     check(CASES[name], tolerance=1e-2, precision="bf16")
 
 
-def quantized(pad: int, stride: int, zero: int) -> Case:
-    """Returns a convolution of bytes whose zero point is not 0."""
+def quantized(pad: int, stride: int, zero: int, groups: int = 1) -> Case:
+    """Returns a convolution of bytes whose zero point is not 0; with `groups`, one of 16 outputs."""
     rng = np.random.default_rng(3)
     dtype = np.uint8 if zero >= 0 else np.int8
     node = helper.make_node(
-        "ConvInteger", ["x", "w", "zero"], ["y"], pads=[pad] * 4, strides=[stride] * 2, kernel_shape=[3, 3]
-    )
-    constants = {"w": rng.integers(-127, 128, (40, 16, 3, 3)).astype(np.int8), "zero": np.array(zero, dtype)}
+        "ConvInteger", ["x", "w", "zero"], ["y"], pads=[pad] * 4, strides=[stride] * 2, kernel_shape=[3, 3],
+        group=groups,
+    )  # fmt: skip
+    shape = (40 if groups == 1 else 16, 16 // groups, 3, 3)
+    constants = {"w": rng.integers(-127, 128, shape).astype(np.int8), "zero": np.array(zero, dtype)}
     limits = np.iinfo(dtype)
     draws = {"x": whole(limits.min, limits.max + 1, dtype)}
     sizes = least((3, 3), (pad,) * 4, (1, 1))
@@ -185,3 +210,10 @@ def quantized(pad: int, stride: int, zero: int) -> Case:
 def test_one_plan_convolves_bytes(pad: int, stride: int, zero: int) -> None:
     """Sums are exact, and padding is the zero point."""
     check(quantized(pad, stride, zero), tolerance=0.0)
+
+
+@pytest.mark.parametrize("groups", [4, 16])
+@pytest.mark.parametrize(("pad", "stride", "zero"), [(1, 1, 131), (1, 2, -5)])
+def test_one_plan_convolves_bytes_of_few_channels(pad: int, stride: int, zero: int, groups: int) -> None:
+    """Sums are exact."""
+    check(quantized(pad, stride, zero, groups), tolerance=0.0)

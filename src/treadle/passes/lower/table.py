@@ -11,7 +11,6 @@ from treadle.passes.lower.attention import lower_attention
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.concat import lower_concat
 from treadle.passes.lower.conv.lower import lower_conv
-from treadle.passes.lower.conv.lower import takes_open_sizes as conv_takes_open_sizes
 from treadle.passes.lower.cumsum import lower_cumsum
 from treadle.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from treadle.passes.lower.elementwise import lower_elementwise, lower_scalar
@@ -118,4 +117,4 @@ def takes_open_sizes(node: Node) -> bool:
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     if not any(is_open(value.static_shape) for value in values):
         return True
-    return conv_takes_open_sizes(node) if node.op == "conv" else node.op not in _FIXED
+    return node.op not in _FIXED

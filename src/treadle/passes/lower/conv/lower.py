@@ -75,17 +75,12 @@ def _has_blocks(shape: ConvShape, lanes: int, target: Target, *, vnni: bool) -> 
     if _is_narrow(shape, lanes):
         if not is_enabled("depthwise") or shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
             return False
-        return len(depthwise_tiling(shape.sample, target.registers).segments) <= _MAX_SEGMENTS
+        row = depthwise_tiling(shape, target.registers)
+        return row is not None and (row.checked or len(row.segments) <= _MAX_SEGMENTS)
     if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
         return False
     row = row_tiling(shape, lanes, sum_registers(target, vnni=vnni))
     return row is not None and (has_open_rows(shape) or len(row.segments) <= _MAX_SEGMENTS)
-
-
-def takes_open_sizes(node: Node) -> bool:
-    """Whether the kernel for known sizes takes open ones too; that of groups of few channels does not."""
-    shape = ConvShape.of(node)
-    return shape is None or node.output.layout is None or not _is_narrow(shape, node.output.layout.block)
 
 
 def reads_plain(node: Node, layout: Blocked) -> bool:

@@ -2,15 +2,16 @@
 
 Kernel columns fall outside the input at both ends of a row, so blocks there have code of their own: those at the left
 end begin at pixel 0, those at the right end end with the row. Each comes in a few sizes, of which the row's width
-chooses one. A block at the right end may compute pixels again that the block before it has: by the same worker, and to
-the same bits. Pixels that no block covers, in rows of few pixels, are computed one by one.
+chooses one; wide padding takes several blocks. A block at the right end may compute pixels again that the block before
+it has: by the same worker, and to the same bits. Pixels that no block covers, in rows of few pixels, are computed one
+by one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treadle.graph.dim import DimExpr, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, ceil_div, is_expression, maximum, minimum
 from treadle.passes.lower.conv.rows import RowTiling, block_cost, candidates, choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.plan.kernels.conv.rows import Columns, Pair
@@ -18,6 +19,9 @@ from treadle.plan.kernels.conv.rows import Columns, Pair
 _SPREAD = tuple(2.0 ** (quarter / 4) for quarter in range(-4, 13))
 """The widths that a tiling should serve well, as multiples of the sample width: convolutions behind others have small
 samples."""
+
+_MAX_END_BLOCKS = 3
+"""The most blocks at one end of a row that have code of their own: more would make a huge kernel."""
 
 _MAX_OVERHANGS = 2
 """The most positions of the last kernel column, relative to the end of the input, that have blocks of their own."""
@@ -64,24 +68,21 @@ def open_row(shape: ConvShape, widest: int) -> OpenRow | None:
     if is_expression(pad):
         return None
     reach = (shape.kernel[1] - 1) * shape.dilations[1] + 1
-    left = max(0, -(-pad // stride))
+    left = max(0, ceil_div(pad, stride))
+    if left > _MAX_END_BLOCKS * widest:
+        return None
     overhang = (out - 1) * stride - pad + reach - width
     inside = minimum(out, maximum(0, (width - reach + pad) // stride + 1))
     sizes = _parts(widest, 4)
     segments: list[Columns] = []
     spans: list[Pair] = []
 
-    done = 0
-    if left:
-        fitting = [size for size in _parts(widest, 2) if size >= left]
-        if not fitting:
-            return None
-        wider = 0
-        for size in fitting:
-            fits = _at_least(inside, size)
-            segments.append(_columns(shape, size, -pad, width=None))
-            spans.append((0, fits - wider))
-            done, wider = done + size * (fits - wider), fits
+    done = wider = 0
+    for first, size in _left_blocks(left, widest):
+        fits = _at_least(inside, first + size)
+        segments.append(_columns(shape, size, first * stride - pad, width=None))
+        spans.append((first, fits - wider))
+        done, wider = done + size * (fits - wider), 0 if left > widest else fits
 
     blocks = (inside - done) // widest
     segments.append(_columns(shape, widest, 0, width=None))
@@ -89,18 +90,21 @@ def open_row(shape: ConvShape, widest: int) -> OpenRow | None:
     done = done + blocks * widest
 
     rest = out - done
-    last = minimum(rest, widest)
-    used = 0
+    covered = 0
     for beyond, is_so in _overhangs(overhang):
-        for size, less in zip(sizes, (*sizes[1:], 0), strict=True):
-            start = out - size
-            count = (_at_least(last, less + 1) - _at_least(last, size + 1)) * _at_least(start, left) * is_so
-            segments.append(_columns(shape, size, 0, width=(size - 1) * stride + reach - beyond))
-            spans.append((start, count))
-            used = used + count
-    used = minimum(1, used)
+        ends = ceil_div(widest - 1 + ceil_div(beyond, stride), widest)
+        for number in range(min(ends, _MAX_END_BLOCKS)):
+            here = minimum(maximum(0, rest - number * widest), widest)
+            used = 0
+            for size, less in zip(sizes, (*sizes[1:], 0), strict=True) if number == 0 else [(widest, 0)]:
+                before = number * widest + size
+                count = (_at_least(here, less + 1) - _at_least(here, size + 1)) * _at_least(out - before, left) * is_so
+                segments.append(_columns(shape, size, 0, width=(before - 1) * stride + reach - beyond))
+                spans.append((out - before, count))
+                used = used + count
+            covered = covered + minimum(1, used) * here
     segments.append(((0, shape.kernel[1]),))
-    spans.append((done, rest - used * last))
+    spans.append((done, rest - covered))
     return OpenRow(tuple(segments), tuple(spans))
 
 
@@ -115,6 +119,16 @@ def _flat_row(shape: ConvShape, widest: int) -> OpenRow:
         spans.append((start, count))
         start, rest = start + count * size, rest - count * size
     return OpenRow(tuple(segments), tuple(spans))
+
+
+def _left_blocks(left: int, widest: int) -> list[Pair]:
+    """Returns the first pixels and the sizes of blocks that cover the first `left` pixels of a row, ascending.
+
+    One block takes these pixels if there is such a size; then only one of those returned is in a row.
+    """
+    if left > widest:
+        return [(number * widest, widest) for number in range(ceil_div(left, widest))]
+    return [(0, size) for size in _parts(widest, 2) if size >= left > 0]
 
 
 def _row_sizes(shape: ConvShape) -> Pair:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from llvmlite import ir
 
 from treadle.codegen.emit.convert import convert
-from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import constant, like, multiply_add, take
 from treadle.codegen.kernels.conv.direct.block import opaque
 from treadle.codegen.kernels.conv.epilogue import Epilogue
-from treadle.codegen.kernels.conv.rows import segment_blocks, taps_inside
+from treadle.codegen.kernels.conv.rows import columns_inside, segment_blocks, taps_inside
 from treadle.dtypes import i8, u8
 from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConvSpec
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
@@ -48,6 +48,7 @@ def emit_conv_depthwise(k: Kernel, spec: DepthwiseConvSpec) -> None:
         weights = k.at(k.pointer(2), k.mul(block, kernel_elements), dtype)
         bias = load(k, k.pointer(BIAS_POINTER), channel, dtype, lanes) if spec.bias else constant(dtype, 0.0, lanes)
         x_plane, out_plane = k.mul(plane.index, args.x_plane), k.mul(plane.index, args.out_plane)
+        width = k.div(args.x_row, lanes)
         with loop(k, first_row, last_row, name="row") as row:
             top = k.sub(k.mul(row.index, spec.strides[0]), args.pad_top)
             taps = taps_inside(k, spec, top, args.x_height)
@@ -56,11 +57,16 @@ def emit_conv_depthwise(k: Kernel, spec: DepthwiseConvSpec) -> None:
             for number, columns in enumerate(spec.segments):
                 with segment_blocks(k, spec, args.spans, number) as pixel:
                     left = k.sub(k.mul(pixel, spec.strides[1] * lanes), spec.pad_left * lanes)
+                    is_checked = spec.checked and number == len(spec.segments) - 1
+                    inside = columns_inside(k, spec, pixel, width) if is_checked else None
                     with loop(k, *taps, carry=[bias] * len(columns), name="tap") as tap:
                         x_at = k.add(k.add(x_row, left), k.mul(tap.index, k.mul(args.x_row, spec.dilations[0])))
                         x = k.b.gep(k.pointer(1), [x_at], source_etype=scalar(spec.source))
                         row_weights = k.at(weights, k.mul(tap.index, kernel_elements // spec.kernel[0]), dtype)
-                        tap.next(*_kernel_row(k, spec, x, row_weights, columns, tap.carry))
+                        if inside is None:
+                            tap.next(*_kernel_row(k, spec, x, row_weights, columns, tap.carry))
+                        else:
+                            tap.next(_checked_row(k, spec, x, row_weights, inside, tap.carry[0]))
                     epilogue.store_block(
                         tap.carry, k.div(plane.index, args.blocks), channel, [k.add(out_row, k.mul(pixel, lanes))]
                     )
@@ -77,6 +83,33 @@ def _kernel_row(
             _columns(k, spec, x, weights, columns, offset, at_once, values)
             x = opaque(k, x)
     return values
+
+
+def _checked_row(
+    k: Kernel,
+    spec: DepthwiseConvSpec,
+    x: ir.Value,
+    weights: ir.Value,
+    inside: tuple[Index, Index],
+    total: ir.Value,
+) -> ir.Value:
+    """Returns `total` of one pixel plus the products of one kernel row, of which the columns `inside` are computed."""
+    lanes, width = spec.lanes, spec.width
+    for offset in range(width):
+        with loop(k, *inside, carry=[total], name="column") as column:
+            at = k.b.gep(x, [k.mul(column.index, spec.dilations[1] * lanes)], source_etype=scalar(spec.source))
+            value = _pixel(k, spec, load(k, at, 0, spec.source, lanes))
+            if width > 1:
+                value = take(k, value, _channels(spec, offset))
+            factor = load(k, weights, k.mul(k.add(k.mul(column.index, width), offset), lanes), spec.dtype, lanes)
+            column.next(multiply_add(k, value, factor, column.carry[0]))
+        total = column.carry[0]
+    return total
+
+
+def _channels(spec: DepthwiseConvSpec, offset: int) -> list[int]:
+    """Returns the lane from which each lane takes channel `offset` of its group."""
+    return [lane - lane % spec.width + offset for lane in range(spec.lanes)]
 
 
 def _pixel(k: Kernel, spec: DepthwiseConvSpec, value: ir.Value) -> ir.Value:
@@ -111,6 +144,6 @@ def _columns(
     for position in sorted(users):
         value = _pixel(k, spec, load(k, x, position * lanes, spec.source, lanes))
         if width > 1:
-            value = take(k, value, [lane - lane % width + offset for lane in range(lanes)])
+            value = take(k, value, _channels(spec, offset))
         for p, column in users[position]:
             sums[p] = multiply_add(k, value, factors[column], sums[p])

@@ -23,18 +23,18 @@ from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConv
 
 
 def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Returns one call. None if the kernel cannot read the bias or an operand of the epilogue."""
+    """Returns one call. None if the kernel cannot read the bias or an operand of the epilogue, or no blocks fit."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "this kernel writes blocked"
     of_bytes = x.dtype in BYTES
     dtype, lanes = f32 if of_bytes else weights.known_dtype, out.layout.block
     blocks = -(-shape.outputs // lanes)
     epilogue = epilogue_operands(node, ctx, blocks * lanes)
-    if epilogue is None or not weights.is_constant:
+    tiling = depthwise_tiling(shape, ctx.target.registers)
+    if epilogue is None or tiling is None or not weights.is_constant:
         return None
     if of_bytes:
         epilogue = epilogue.of_exact_sums(ctx)
-    tiling = depthwise_tiling(shape, ctx.target.registers)
     packed = _packed(weights, shape, dtype, lanes, ctx)
     spec = DepthwiseConvSpec(
         dtype=dtype,
@@ -47,6 +47,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
         dilations=shape.dilations,
         pad_left=shape.pads[1],
         segments=tiling.segments,
+        checked=tiling.checked,
         clamp_rows=shape.rows_leave_input,
         bias=epilogue.bias is not None,
         epilogue=epilogue.expr,
