@@ -5,7 +5,8 @@
     │   ├── ModelFormatError          not a readable model file (unreadable, truncated, not protobuf)
     │   └── UnsupportedModelError     readable, but asks for something treadle cannot do
     ├── GraphError                    a graph breaks an invariant (cycle, undefined value, bad arity)
-    ├── ShapeError                    shapes, ranks or dtypes of an op do not fit together
+    ├── ShapeError                    shapes or ranks of an op do not fit together
+    │   └── DtypeError                dtypes of an op do not fit together
     ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
     ├── RunError                      a node failed while it ran
     │   ├── KernelError               a kernel reported bad data (an index out of range, ...)
@@ -80,7 +81,11 @@ class GraphError(TreadleError):
 
 
 class ShapeError(TreadleError, ValueError):
-    """Shapes, ranks or dtypes of an op's operands do not fit together."""
+    """Shapes or ranks of an op's operands do not fit together."""
+
+
+class DtypeError(ShapeError):
+    """Dtypes of an op's operands do not fit the op, or each other."""
 
 
 class InputError(TreadleError, ValueError):

@@ -182,7 +182,7 @@ def test_the_bodies_of_branches_are_counted() -> None:
     w.node("If", flag, x, T=None, Tin=[f32], Tout=[f32], Tcond=boolean, name="y",
            then_branch=function_attr("smooth"), else_branch=function_attr("negate"))  # fmt: skip
     session = treadle.Session(w.bytes())
-    assert str(session.why_per_size()) == "the graph is made for the dtypes and shapes of a run"
+    assert str(session.why_per_size()) == "branches and loops are compiled for known sizes: y (If)"
 
     counts = []
     for choose in (True, True, False, False):

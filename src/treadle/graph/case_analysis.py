@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from treadle.errors import KernelError, LimitError, ShapeError
 from treadle.graph.dim import Atom, DimExpr
-from treadle.graph.facts import Facts
+from treadle.graph.facts import Facts, normal
 from treadle.graph.terms import Terms
 
 MOST_CASES = 64
 """The most combinations of answers that are tried."""
+
+MOST_INTEGER = 1 << 63
+"""The largest magnitude of an integer."""
 
 MOST_ANSWERS = 1024
 """The most answers that are given in all these cases together."""
@@ -36,12 +40,37 @@ class CaseAnalysis(Facts):
         self._given: list[bool] | None = None
         self._answers = 0
         self._unnamed = 0
+        self._silent = False
 
     def unknown(self) -> DimExpr:
         """Returns a new symbol for a size of which nothing is known."""
+        return self.symbol(self._new_name(), self._unnamed + 2, least=0)
+
+    def unknown_integer(self) -> DimExpr:
+        """Returns a new symbol for an integer of which nothing is known."""
+        return self.symbol(self._new_name(), self._unnamed + 2, least=-MOST_INTEGER, most=MOST_INTEGER)
+
+    def _new_name(self) -> str:
         while (name := f"unknown{self._unnamed}") in self.symbols:
             self._unnamed += 1
-        return self.symbol(name, self._unnamed + 2, least=0)
+        return name
+
+    @contextmanager
+    def without_questions(self) -> Iterator[None]:
+        """Raise UndecidedError in the block where a question has no certain answer, in place of trying both."""
+        before, self._silent = self._silent, True
+        try:
+            yield
+        finally:
+            self._silent = before
+
+    def settled(self, size: int) -> int:
+        """Returns the number that `size` can only be, in this case; `size` itself if it may be several."""
+        if not isinstance(size, DimExpr):
+            return size
+        base, factor, constant = normal(size)
+        least, most = self._bounds(base)
+        return int(factor * least + constant) if least == most else size
 
     def results(self, compute: Callable[[], T]) -> list[T]:
         """Returns the results of `compute` for all combinations of answers to its open questions that fit together.
@@ -105,7 +134,7 @@ class CaseAnalysis(Facts):
 
     def _answer(self) -> bool:
         self._answers += 1
-        if self._given is None or self._answers > MOST_ANSWERS:
+        if self._given is None or self._silent or self._answers > MOST_ANSWERS:
             raise UndecidedError
         place = len(self._given)
         self._given.append(self._script[place] if place < len(self._script) else True)

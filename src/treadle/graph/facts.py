@@ -205,7 +205,7 @@ class Facts:
             return value == 0
         if value.least > 0 or value.most < 0:
             return False
-        base, factor, constant = _normal(value)
+        base, factor, constant = normal(value)
         least, most = self._bounds(base)
         wanted = -(constant // factor)
         if constant % factor or not least <= wanted <= most:
@@ -223,7 +223,7 @@ class Facts:
             return value == 0
         if value.least > 0 or value.most < 0:
             return False
-        base, factor, constant = _normal(value)
+        base, factor, constant = normal(value)
         return constant % factor == 0 and self._bounds(base) == (-(constant // factor),) * 2
 
     def is_negative(self, value: int) -> bool:
@@ -233,7 +233,7 @@ class Facts:
         if value.least >= 0 or value.most < 0:
             return value.most < 0
         # factor * base + constant < 0: base < limit, or not, if the factor is negative
-        base, factor, constant = _normal(value)
+        base, factor, constant = normal(value)
         limit = -(constant // factor) if factor > 0 else constant // -factor + 1
         return self._is_below(base, limit) == (factor > 0)
 
@@ -275,7 +275,7 @@ class Facts:
     def _least(self, size: int) -> float:
         if not isinstance(size, DimExpr):
             return size
-        base, factor, constant = _normal(size)
+        base, factor, constant = normal(size)
         least, most = self._bounds(base)
         return factor * (least if factor > 0 else most) + constant
 
@@ -424,8 +424,8 @@ def _nested(terms: Terms[Atom]) -> tuple[int, int, int] | None:
     return atom.args[0], atom.args[1], constant_of(terms)
 
 
-def _normal(size: DimExpr) -> tuple[Terms[Atom], int, int]:
-    """(base, factor, constant): size = factor * base + constant, where base's first coefficient is positive."""
+def normal(size: DimExpr) -> tuple[Terms[Atom], int, int]:
+    """Returns (base, factor, constant): size = factor * base + constant, where base's first coefficient is positive."""
     inner = polynomials.without_constant(size.terms)
     factor = common_number(inner) * (1 if inner[0][1] > 0 else -1)
     base = ordered({product: number // factor for product, number in inner})

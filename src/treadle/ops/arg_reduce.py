@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle import dtypes
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError, ShapeError
 from treadle.graph.shape import normalize_axis, text
 from treadle.ops.op import Array, Attrs, Evaluate, Info
 from treadle.ops.operands import dims, operand, present, result
@@ -16,7 +16,7 @@ def infer_arg_reduce(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int
     """attrs: axis, keepdims, last (of equal elements take the last, not the first). Gives i64."""
     x = operand(inputs, 0, "x")
     if not (x.dtype.is_float or x.dtype.is_integer):
-        raise ShapeError(f"x must hold numbers, got {x.dtype}")
+        raise DtypeError(f"x must hold numbers, got {x.dtype}")
     shape = dims(x)
     axis = normalize_axis(attrs["axis"], len(shape))
     if shape[axis] == 0:

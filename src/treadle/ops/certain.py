@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -42,13 +42,51 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis)
     """
     if any(info is not None and info.shape is None for info in infos):
         return []
+    return certain_results(lambda: _inferred(node, infos), facts)
+
+
+def certain_results(infer: Callable[[], Sequence[Info]], facts: CaseAnalysis) -> list[Info]:
+    """Infer once, or once for each case where `infer` asks what is not certain.
+
+    Args:
+        infer: Returns what is known of results in one case, with expressions of `facts`.
+        facts: Whose symbols stand for what is not known.
+
+    Returns:
+        What is known of the results in all cases, as of `certain_infos`.
+
+    Raises:
+        ShapeError, LimitError, KernelError: `infer` raises it in every case.
+    """
     try:
-        cases = facts.results(lambda: _inferred(node, infos))
+        cases = facts.results(lambda: [(info, _settled(info, facts)) for info in infer()])
     except UndecidedError:
         return []
     if not cases or any(len(case) != len(cases[0]) for case in cases):
         return []
-    return [_common(facts, results) for results in zip(*cases, strict=True)]
+    found = []
+    for results in zip(*cases, strict=True):
+        infos, settled = zip(*results, strict=True)
+        found.append(_with_numbers(common_infos(infos, facts), settled))
+    return found
+
+
+def _settled(info: Info, facts: CaseAnalysis) -> StaticShape | None:
+    """The shape of `info` with numbers for sizes that can only be one number in this case."""
+    return None if info.shape is None else tuple(map(facts.settled, info.shape))
+
+
+def _with_numbers(info: Info, shapes: Sequence[StaticShape | None]) -> Info:
+    """`info` with numbers for sizes that are the same number in all `shapes`, those of the cases."""
+    if info.shape is None or not is_open(info.shape):
+        return info
+    sizes = [[shape[axis] for shape in shapes if shape is not None] for axis in range(len(info.shape))]
+    fixed = [None if any(map(is_expression, dims)) or len(set(dims)) > 1 else dims[0] for dims in sizes]
+    return Info(
+        info.dtype,
+        tuple(dim if number is None else number for dim, number in zip(info.shape, fixed, strict=True)),
+        info.value,
+    )
 
 
 def _inferred(node: Node, infos: Sequence[Info | None]) -> list[Info]:
@@ -87,8 +125,8 @@ def _has_expressions(info: Info) -> bool:
     return value is not None and value.dtype == object and info.dtype != dtypes.string
 
 
-def _common(facts: CaseAnalysis, cases: Sequence[Info]) -> Info:
-    """What is the same in all `cases`."""
+def common_infos(cases: Sequence[Info], facts: CaseAnalysis) -> Info:
+    """What is the same in all `cases`; sizes that differ are new symbols of `facts`."""
     first, *others = cases
     if first.shape is None or any(info.shape is None or len(info.shape) != len(first.shape) for info in others):
         return Info(first.dtype, None)

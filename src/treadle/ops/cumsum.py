@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError
 from treadle.graph.shape import normalize_axis
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import dims, operand, present, result, widened
@@ -14,7 +14,7 @@ def infer_cumsum(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
     """attrs: axis, exclusive (an element is not part of its own sum), reverse (sums run backwards)."""
     x = operand(inputs, 0, "x")
     if not (x.dtype.is_float or x.dtype.is_integer):
-        raise ShapeError(f"x must hold numbers, got {x.dtype}")
+        raise DtypeError(f"x must hold numbers, got {x.dtype}")
     normalize_axis(attrs["axis"], len(dims(x)))
     return [result(x.dtype, dims(x))]
 

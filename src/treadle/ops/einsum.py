@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle import dtypes
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError, ShapeError
 from treadle.graph.shape import StaticShape, broadcast, common_dim, text
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import alike, present, result, widened
@@ -61,7 +61,7 @@ def infer_einsum(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
     """attrs: equation."""
     dtype, shapes = alike(inputs)
     if not (dtype.is_float or dtype.is_integer):
-        raise ShapeError(f"einsum multiplies numbers, got {dtype}")
+        raise DtypeError(f"einsum multiplies numbers, got {dtype}")
     terms, out = parsed(attrs["equation"], len(inputs))
     return [result(dtype, einsum_shape(terms, out, shapes))]
 

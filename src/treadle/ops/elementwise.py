@@ -13,7 +13,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import KernelError, ShapeError
+from treadle.errors import DtypeError, KernelError, ShapeError
 from treadle.graph.expr import Expr
 from treadle.graph.shape import broadcast
 from treadle.ops.cast import cast_array
@@ -56,13 +56,13 @@ class ScalarOp:
         rest = operands
         if self.name == "where":
             if operands[0] != dtypes.boolean:
-                raise ShapeError(f"the condition of where must be bool, got {operands[0]}")
+                raise DtypeError(f"the condition of where must be bool, got {operands[0]}")
             rest = operands[1:]
         first = rest[0]
         if any(dtype != first for dtype in rest):
-            raise ShapeError(f"operands of {self.name} must have one dtype, got {', '.join(map(str, rest))}")
+            raise DtypeError(f"operands of {self.name} must have one dtype, got {', '.join(map(str, rest))}")
         if first.kind not in _KINDS[self.domain]:
-            raise ShapeError(f"{self.name} takes {' or '.join(_KINDS[self.domain])} operands, got {first}")
+            raise DtypeError(f"{self.name} takes {' or '.join(_KINDS[self.domain])} operands, got {first}")
         return dtypes.boolean if self.gives_bool else first
 
     def apply(self, arrays: Sequence[Array]) -> Array:

@@ -56,7 +56,7 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
     try:
         found = op.infer(node.attrs, infos, len(node.outputs))
     except ShapeError as error:
-        raise ShapeError(str(error), node.place) from error
+        raise type(error)(str(error), node.place) from error
     except KeyError as error:
         raise GraphError(f"attribute {error} is missing", node.place) from error
     if not found and all(value.dtype is not None for value in node.outputs):

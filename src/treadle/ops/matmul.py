@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError, ShapeError
 from treadle.graph.shape import StaticShape, broadcast, text
 from treadle.ops.epilogue import apply_epilogue, infer_epilogue
 from treadle.ops.op import Array, Attrs, Info
@@ -45,7 +45,7 @@ def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
     left, right = operand(inputs, 0, "a"), operand(inputs, 1, "b")
     dtype = product_dtype(("a", left), ("b", right))
     if not (dtype.is_float or dtype.is_integer):
-        raise ShapeError(f"matmul multiplies numbers, got {dtype}")
+        raise DtypeError(f"matmul multiplies numbers, got {dtype}")
     a = operand_shape(attrs, "a", rank_at_least(left, 1, "a"))
     b = operand_shape(attrs, "b", rank_at_least(right, 1, "b"))
     inner = b[-2] if len(b) > 1 else b[0]

@@ -7,7 +7,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError, ShapeError
 from treadle.graph.dim import is_expression
 from treadle.graph.shape import StaticShape, broadcast, elements, text
 from treadle.ops.op import Array, Info
@@ -80,7 +80,7 @@ def same_dtype(*named: tuple[str, Info | None]) -> DType:
     first_name, first = present_ones[0]
     for name, info in present_ones[1:]:
         if info.dtype != first.dtype:
-            raise ShapeError(f"dtypes differ: {first_name} is {first.dtype}, {name} is {info.dtype}")
+            raise DtypeError(f"dtypes differ: {first_name} is {first.dtype}, {name} is {info.dtype}")
     return first.dtype
 
 
@@ -112,14 +112,14 @@ def rounded_alike(right: Array, left: Array) -> Array:
 def need_float(info: Info, name: str) -> DType:
     """The operand's dtype. Raises ShapeError unless it is a floating-point type."""
     if not info.dtype.is_float:
-        raise ShapeError(f"{name} must be floating point, got {info.dtype}")
+        raise DtypeError(f"{name} must be floating point, got {info.dtype}")
     return info.dtype
 
 
 def need_integer(info: Info, name: str) -> DType:
     """The operand's dtype. Raises ShapeError unless it is an integer type."""
     if not info.dtype.is_integer:
-        raise ShapeError(f"{name} must be of an integer type, got {info.dtype}")
+        raise DtypeError(f"{name} must be of an integer type, got {info.dtype}")
     return info.dtype
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import need_float, operand, present, rank_at_least, result, widened
 from treadle.ops.window import Window
@@ -23,7 +23,7 @@ def infer_max_pool(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) 
     """x [N, C, *S] -> [N, C, *out]. attrs: kernel, strides, pads, dilations, ceil_mode."""
     x = operand(inputs, 0, "x")
     if not (x.dtype.is_float or x.dtype.is_integer):
-        raise ShapeError(f"x must hold numbers, got {x.dtype}")
+        raise DtypeError(f"x must hold numbers, got {x.dtype}")
     return _pooled(attrs, x)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle import dtypes
-from treadle.errors import ShapeError
+from treadle.errors import DtypeError, ShapeError
 from treadle.graph.dim import equals, floor_int, is_expression, maximum, real_maximum, real_minimum
 from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.interpolation import COORDINATE_MODES, MODES, NEAREST_MODES, AxisWeights, axis_weights
@@ -154,7 +154,7 @@ def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
         if attrs.get(name, allowed[0]) not in allowed:
             raise ShapeError(f"{name} must be one of {', '.join(allowed)}, got {attrs[name]!r}")
     if not (x.dtype.is_float or x.dtype.is_integer or (x.dtype == dtypes.boolean and attrs["mode"] == "nearest")):
-        raise ShapeError(f"{x.dtype} cannot be resized by mode {attrs['mode']}")
+        raise DtypeError(f"{x.dtype} cannot be resized by mode {attrs['mode']}")
     arrays = []
     for index in (1, 2, 3):
         info = optional(inputs, index)

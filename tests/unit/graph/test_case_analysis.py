@@ -97,3 +97,42 @@ def test_unknown_sizes_are_distinct() -> None:
     facts = CaseAnalysis()
     sizes: list[DimExpr] = [facts.symbol("unknown0", 7, least=0), facts.unknown(), facts.unknown()]
     assert len(set(map(str, sizes))) == 3
+
+
+def test_what_a_case_settles_is_known_as_a_number_in_it() -> None:
+    """Behind the case the size is open again."""
+    facts = CaseAnalysis()
+    n = facts.symbol("n", 7, least=0)
+
+    def compute() -> tuple[bool, int, int]:
+        holds = n == 4
+        return holds, facts.settled(n), facts.settled(2 * n + 1)
+
+    (first, *rest), other = facts.results(compute)
+    assert (first, rest) == (True, [4, 9])
+    assert other[1] is n
+    assert facts.settled(n) is n
+
+
+def test_a_block_without_questions_tries_no_cases() -> None:
+    """What is certain is answered there."""
+    facts = CaseAnalysis()
+    n = facts.symbol("n", 7, least=2)
+
+    def compute() -> tuple[bool, bool]:
+        with facts.without_questions():
+            certain = n >= 1
+            try:
+                return certain, n == 3
+            except UndecidedError:
+                return certain, False
+
+    assert facts.results(compute) == [(True, False)]
+
+
+def test_an_integer_of_which_nothing_is_known_may_be_negative() -> None:
+    """A size may not."""
+    facts = CaseAnalysis()
+    number, size = facts.unknown_integer(), facts.unknown()
+    assert facts.results(lambda: number < 0) == [True, False]
+    assert facts.results(lambda: size < 0) == [False]

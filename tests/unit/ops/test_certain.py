@@ -11,7 +11,7 @@ from tests.ops.suite import CASES
 from tests.unit.ops.test_open_shapes import MODES, array_at, at, opened, other_size
 
 from treadle import dtypes
-from treadle.errors import ShapeError, TreadleError
+from treadle.errors import DtypeError, ShapeError, TreadleError
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.dim import symbols_of
 from treadle.graph.graph import Graph
@@ -117,3 +117,24 @@ def test_operands_that_fit_for_no_size_are_refused() -> None:
     n = facts.symbol("n", 7, least=0)
     with pytest.raises(ShapeError, match="do not broadcast: 3 and 4"):
         certain_infos(node("add", 2), [Info(dtypes.f32, (n, 3)), Info(dtypes.f32, (n, 4))], facts)
+
+
+def test_a_size_that_can_only_be_one_number_is_that_number() -> None:
+    """Every other one raises."""
+    facts = CaseAnalysis()
+    n, m = facts.symbol("n", 7, least=0), facts.symbol("m", 8, least=0)
+    operands = [Info(dtypes.f32, (n, m)), Info(dtypes.f32, (3, 4, 5))]
+    (found,) = certain_infos(node("concat", 2, axis=0), [Info(dtypes.f32, (n, m)), Info(dtypes.f32, (2, 4))], facts)
+    assert found.shape == (n + 2, 4)
+    with pytest.raises(ShapeError):
+        certain_infos(node("concat", 2, axis=0), operands, facts)
+
+
+def test_errors_say_whether_dtypes_are_wrong() -> None:
+    """As an exception of their own."""
+    facts = CaseAnalysis()
+    numbers, text = Info(dtypes.f32, (2,)), Info(dtypes.i32, (2,))
+    with pytest.raises(DtypeError):
+        certain_infos(node("add", 2), [numbers, text], facts)
+    with pytest.raises(DtypeError, match="node 'sqrt'"):
+        infer_node(node("sqrt", 1), [text])

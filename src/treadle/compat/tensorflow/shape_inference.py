@@ -17,7 +17,7 @@ from treadle.compat.tensorflow.errors import MisfitError, message_of
 from treadle.compat.tensorflow.partial_shapes import RULE_PREFERRED, partial_shape
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.errors import KernelError, LimitError, ShapeError
-from treadle.frontends.tensorflow.emitter import SIZES, Emitter, NeedsShapeError
+from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.graph.graph import Graph as CoreGraph
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Info
@@ -33,7 +33,7 @@ def placeholder_infos(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, In
     """Return what is known of a tensor of this dtype and partly known shape, with either of SIZES for unknown sizes."""
     if shape.dims is None:
         return (Info(dtype, None),) * 2
-    first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in SIZES)
+    first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in (120, 240))
     return Info(dtype, first), Info(dtype, second)
 
 
@@ -77,7 +77,7 @@ def _assumed(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
     """Return a possible case of `info`: this rank for an unknown one, ones for integers without a value."""
     if numbers is not None and info.dtype.is_integer and info.value is None:
         return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))
-    return Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value)
+    return Info(info.dtype, (120,) * rank if info.shape is None else info.shape, info.value)
 
 
 def _outputs(op: Operation, infos: Sequence[Info]) -> list[Info]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,15 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import LimitError, ShapeError
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, elements, is_static
+from treadle.graph.shape import StaticShape, elements, is_open, is_static
 from treadle.graph.value import Value
 from treadle.ops.evaluate import infer_node, results_of
 from treadle.ops.op import Array, Info
+from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
+from treadle.ops.table import OPS
 
 MOST_FOLDED = 4096
 """The largest constant operands, in elements, of nodes that are evaluated at once: shape arithmetic."""
@@ -26,16 +29,16 @@ MOST_LISTED = 1 << 22
 MOST_RESULTS = 1 << 16
 """The largest number of results of one op."""
 
-SIZES = (120, 240)
-"""The two sizes tried in place of each unknown one: dimensions that come out equal both times are known."""
-
 
 class NeedsShapeError(Exception):
     """A rule needs a shape, or the value of a shape-like operand, that is not known yet."""
 
 
 class Emitter:
-    """Adds core nodes to `graph`, each called `name`: the TensorFlow op under translation."""
+    """Adds core nodes to `graph`, each called `name`: the TensorFlow op under translation.
+
+    Sizes are numbers or expressions. Shape arithmetic is done at once, on both.
+    """
 
     def __init__(self, graph: Graph | None = None) -> None:
         self.graph = Graph("tensorflow") if graph is None else graph
@@ -51,20 +54,44 @@ class Emitter:
         infos = infer_node(node, [None if value is None else info_of(value) for value in inputs])
         for value, info in zip(node.outputs, infos, strict=True):
             value.dtype, value.shape = info.dtype, info.shape
-        folded = _folded(node, infos)
+        folded = self._folded(node, infos)
         if folded is not None:
-            return [self.constant(array) for array in folded]
+            return [
+                self._add_known(array, value.known_dtype) for array, value in zip(folded, node.outputs, strict=True)
+            ]
+        return self._place(node)
+
+    def _place(self, node: Node) -> list[Value]:
         self.graph.nodes.append(node)
         link(node)
         return node.outputs
+
+    def _add_known(self, array: Array, dtype: DType) -> Value:
+        """Add a constant for an array of numbers, a node for one with expressions."""
+        if array.dtype != object or dtype is dtypes.string:
+            return self.constant(array)
+        made = add_sizes(self.graph, array, dtype, f"{self.name}.constant")
+        return made if isinstance(made, Value) else self._place(made)[0]
 
     def constant(self, data: Array) -> Value:
         """Add a constant."""
         return self.graph.constant(np.ascontiguousarray(data).reshape(np.shape(data)), f"{self.name}.constant")
 
     def integers(self, numbers: Sequence[int]) -> Value:
-        """Add a constant i64[n]."""
-        return self.constant(np.asarray(numbers, np.int64))
+        """Add i64[n]: axes, sizes, ..."""
+        return self.sizes(numbers, dtypes.i64)
+
+    def sizes(self, numbers: Sequence[int] | int, dtype: DType) -> Value:
+        """Add a vector of sizes, or a scalar."""
+        array = np.empty(np.shape(numbers), object)
+        array[...] = numbers
+        return self._add_known(array, dtype)
+
+    def positions(self, count: int, dtype: DType) -> Value:
+        """Add 0, 1, ... below `count`. Raises LimitError if a constant would be too large."""
+        if is_expression(count):
+            return self.add("range", *(self.sizes(number, dtype) for number in (0, count, 1)))
+        return self.constant(np.arange(self.limited(count, MOST_LISTED)).astype(dtype.numpy))
 
     def scalar(self, number: float, like: Value) -> Value:
         """Add a constant of rank 0 with the dtype of `like`."""
@@ -111,31 +138,50 @@ class Emitter:
         return axis % rank
 
     def static(self, value: Value) -> Array:
-        """Return the array of a constant. Raises NeedsShapeError for any other value."""
-        if value.data is None:
+        """Return the elements of a value that is known, of Python objects if some are expressions.
+
+        Raises NeedsShapeError for any other value.
+        """
+        known = known_value(value)
+        if known is None:
             raise NeedsShapeError
-        return value.data
+        return known
 
     def numbers(self, value: Value) -> list[int]:
-        """Return the elements of an integer constant."""
-        return [int(number) for number in np.atleast_1d(self.static(value))]
+        """Return the elements of integers that are known, flat."""
+        return [integer(number) for number in self.static(value).reshape(-1).tolist()]
+
+    def expect_rank(self, value: Value, rank: int) -> None:
+        """Note that the op takes `value` with this rank only, for emitters that do not know all ranks."""
+
+    def described(self, value: Value, dims: Callable[[], Sequence[int | None]]) -> Value:  # noqa: ARG002 - as expect_rank()
+        """Return `value`, of whose shape `dims()` is known where nothing else is (None: an unknown size)."""
+        return value
+
+    def _folded(self, node: Node, infos: Sequence[Info]) -> list[Array] | None:
+        """Return the results of `node` if they are known, or computed from small operands that are."""
+        if all(info.value is not None for info in infos):
+            return [np.asarray(info.value) for info in infos]
+        if node.op == "call" or any(info.shape is None or is_open(info.shape) for info in infos):
+            return None
+        arrays = [None if value is None else known_value(value) for value in node.inputs]
+        operands = [value for value in node.inputs if value is not None]
+        known = [array for array in arrays if array is not None]
+        if len(known) < len(operands) or any(value.dtype is dtypes.string for value in operands):
+            return None
+        if max([elements(info.shape or ()) for info in infos] + [array.size for array in known]) > MOST_FOLDED:
+            return None
+        if any(value.data is None for value in operands):
+            return evaluate_on_sizes(node, arrays, OPS[node.op].evaluate)
+        return list(results_of(node, arrays))
+
+
+def integer(number: float) -> int:
+    """Return a number as an int; an expression as it is."""
+    return number if is_expression(number) else int(number)  # type: ignore[return-value]
 
 
 def info_of(value: Value) -> Info:
     """Return what is known of `value`."""
     known = value.shape is not None and is_static(value.shape)
-    return Info(value.known_dtype, value.static_shape if known else None, value.data)
-
-
-def _folded(node: Node, infos: Sequence[Info]) -> list[Array] | None:
-    """Return the results of `node` if they are known, or computed from small constants."""
-    if all(info.value is not None for info in infos):
-        return [np.asarray(info.value) for info in infos]
-    arrays = [None if value is None else value.data for value in node.inputs]
-    absent = any(value is not None and value.data is None for value in node.inputs)
-    if absent or node.op == "call" or any(info.shape is None for info in infos):
-        return None
-    if any(value is not None and value.dtype is dtypes.string for value in node.inputs):
-        return None
-    sizes = [elements(info.shape or ()) for info in infos] + [array.size for array in arrays if array is not None]
-    return list(results_of(node, arrays)) if max(sizes) <= MOST_FOLDED else None
+    return Info(value.known_dtype, value.static_shape if known else None, known_value(value))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
-from treadle.frontends.tensorflow.emitter import SIZES
+from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_ref
 from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
+from treadle.frontends.tensorflow.outlook import Outlook
 from treadle.frontends.tensorflow.switches import SIDES, branch_parts
 from treadle.frontends.tensorflow.translate import WITHOUT_RESULTS, Translation, declared_dtype, finish, prepared
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
-from treadle.graph.shape import Dim, Shape, StaticShape, is_static
+from treadle.graph.shape import Dim, Shape, is_static
 from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
 
@@ -49,7 +50,7 @@ def import_graph(
         faults.add("the outputs", fault)
         faults.raise_all(title)
         raise
-    return Template("tensorflow", tuple(model.inputs), tuple(described), model.build)
+    return Template("tensorflow", tuple(model.inputs), tuple(described), model.build, builds_open=True)
 
 
 class _Model:
@@ -195,34 +196,23 @@ class _Model:
 
     def described(self) -> list[Value]:
         """Return the outputs with their dtypes, and their shapes as far as they are known before a run."""
-        found: list[list[StaticShape | None]] = []
-        dtypes = [declared_dtype(self._body.nodes[name], index) for name, index in self._wanted]
-        for size in SIZES:
-            if any(value.shape is None for value in self.inputs):
-                break
-            forms = [
-                (value.known_dtype, tuple(dim if isinstance(dim, int) else size for dim in value.shape or ()))
-                for value in self.inputs
-            ]
-            try:
-                outputs = self.build(forms).outputs
-            except ModelError:
-                break
-            found.append([v.static_shape if v.shape is not None and is_static(v.shape) else None for v in outputs])
-            dtypes = [value.known_dtype for value in outputs]
+        describer = Describer()
+        given = {ref: describer.input(value) for ref, value in zip(self._given, self.inputs, strict=True)}
+        infos = Outlook(self._library, describer).results(self._body, given, self._wanted)
+        names = {dim for value in self.inputs for dim in value.shape or () if isinstance(dim, str)}
         symbols = _Symbols("out")
-        shapes = (
-            [_common(pair, symbols) for pair in zip(*found, strict=True)] if len(found) == 2 else [None] * len(dtypes)
-        )
-        return [Value(name, dtype, shape) for name, dtype, shape in zip(self._names, dtypes, shapes, strict=True)]
+        shapes = [
+            None if info.shape is None else symbols.shape([_declared(size, names) for size in info.shape])
+            for info in infos
+        ]
+        return [Value(name, info.dtype, shape) for name, info, shape in zip(self._names, infos, shapes, strict=True)]
 
 
-def _common(pair: tuple[StaticShape | None, ...], symbols: _Symbols) -> Shape | None:
-    """Return the dimensions on which two shapes agree, with a symbol for each of the others."""
-    first, second = pair
-    if first is None or second is None or len(first) != len(second):
-        return None
-    return symbols.shape(tuple(a if a == b else None for a, b in zip(first, second, strict=True)))
+def _declared(size: int, names: set[str]) -> Dim | None:
+    """Return a size as a number or by its name among `names`; None for other expressions."""
+    if not is_expression(size):
+        return size
+    return str(size) if str(size) in names else None
 
 
 class _Symbols:
@@ -232,11 +222,11 @@ class _Symbols:
         self._prefix = prefix
         self._count = 0
 
-    def shape(self, dims: Sequence[int | None] | None) -> Shape | None:
+    def shape(self, dims: Sequence[Dim | None] | None) -> Shape | None:
         """Return `dims` with a new symbol for each unknown dimension."""
         return None if dims is None else tuple(self._dim(dim) for dim in dims)
 
-    def _dim(self, dim: int | None) -> Dim:
+    def _dim(self, dim: Dim | None) -> Dim:
         if dim is not None:
             return dim
         self._count += 1

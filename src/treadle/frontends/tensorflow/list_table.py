@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from treadle.dtypes import DType
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow import list_ops
@@ -17,7 +15,7 @@ from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in
 from treadle.frontends.tensorflow.lists import Dims
 from treadle.frontends.tensorflow.node import Node
 from treadle.frontends.tensorflow.node_rules import dtype_by_spec, result_dtype
-from treadle.graph.shape import is_static
+from treadle.graph.shape import elements, is_static
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -77,9 +75,7 @@ def _stacked(node: Node, values: Sequence[Value]) -> Dims:
 def _gathered(node: Node, values: Sequence[Value]) -> Dims:
     dims = _described(values[2]) if len(values) > 2 else declared_dims(node)
     shape = values[1].shape
-    return (
-        None if dims is None or shape is None or not is_static(shape) else (int(np.prod(values[1].static_shape)), *dims)
-    )
+    return None if dims is None or shape is None or not is_static(shape) else (elements(values[1].static_shape), *dims)
 
 
 LISTS: dict[str, ListRule] = {

@@ -57,8 +57,8 @@ class NodeRule:
         variadic: list[Value] = []
         for name, part in assign_inputs(self.inputs.split(), values):
             kind, takes_many = parameters.kinds[name]
-            if kind == "Same" and self.rank is not None and any(e.rank(value) != self.rank for value in part):
-                raise Fault(f"{name}: wanted rank {self.rank}, got shape {list(e.shape(part[0]))}")
+            if kind == "Same" and self.rank is not None:
+                _check_ranks(e, name, part, self.rank)
             if name == parameters.variadic:
                 variadic = part
             elif kind is None:
@@ -79,6 +79,14 @@ class NodeRule:
 
 
 PARAMETERS: dict[str, Parameters] = {name: Parameters.of(rule.function) for name, rule in RULES.items()}
+
+
+def _check_ranks(e: Emitter, name: str, values: Sequence[Value], rank: int) -> None:
+    """Raise Fault for a tensor of another rank."""
+    for value in values:
+        e.expect_rank(value, rank)
+        if e.rank(value) != rank:
+            raise Fault(f"{name}: wanted rank {rank}, got shape {list(e.shape(value))}")
 
 
 def result_dtype(node: Node, specs: str, index: int) -> DType:

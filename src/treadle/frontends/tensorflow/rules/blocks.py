@@ -21,12 +21,14 @@ def _by_blocks(e: Emitter, input: Value, block_size: int, data_format: str | Non
 
 def depth_to_space(e: Emitter, input: Same, block_size: int, data_format: str | None = None) -> Value:
     """Rearrange [N, H, W, C] to [N, H * block_size, W * block_size, C / block_size**2]."""
+    e.expect_rank(input, 4)
     layout = _by_blocks(e, input, block_size, data_format)
     return layout.leave(e, e.add("depth_to_space", layout.enter(e, input), block=int(block_size), mode="DCR"))
 
 
 def space_to_depth(e: Emitter, input: Same, block_size: int, data_format: str | None = None) -> Value:
     """Rearrange [N, H, W, C] to [N, H / block_size, W / block_size, C * block_size**2]."""
+    e.expect_rank(input, 4)
     layout = _by_blocks(e, input, block_size, data_format)
     return layout.leave(e, e.add("space_to_depth", layout.enter(e, input), block=int(block_size)))
 

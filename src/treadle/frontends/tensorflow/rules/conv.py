@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.emitter import Emitter, integer
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
+from treadle.graph.dim import ceil_div, maximum
 from treadle.graph.shape import StaticShape
 
 Padding = str | Sequence[Sequence[int]]
@@ -74,7 +75,7 @@ class Layout:
         if padding.upper() != "SAME":
             raise ValueError(f"padding: wanted 'SAME', 'VALID' or a list of pairs, got {padding!r}")
         total = [
-            max(0, (-(-size // stride) - 1) * stride + (kernel - 1) * rate + 1 - size)
+            maximum(0, (ceil_div(size, stride) - 1) * stride + (kernel - 1) * rate + 1 - size)
             for size, kernel, stride, rate in zip(sizes, window, strides, rates, strict=True)
         ]
         return (*(pad // 2 for pad in total), *(pad - pad // 2 for pad in total))
@@ -90,9 +91,12 @@ def conv(
     dilations: Any = None,
 ) -> Value:
     """Convolve input [N, *S, C] with filters [*K, C / groups, M], giving [N, *out, M]."""
+    if filters.shape is not None:
+        e.expect_rank(input, e.rank(filters))
     rank = e.rank(input)
     layout = Layout(rank, data_format)
     x = layout.enter(e, input)
+    e.expect_rank(filters, rank)
     window = _window(e, filters, rank)
     steps, rates = layout.spatial("strides", strides), layout.spatial("dilations", dilations)
     pads = layout.pads(padding, e.shape(x)[2:], window[:-2], steps, rates)
@@ -123,6 +127,8 @@ def depthwise_conv2d(
 ) -> Value:
     """Convolve each channel of input [N, H, W, C] with its filters [h, w, C, m], giving [N, H', W', C * m]."""
     layout = Layout(4, data_format)
+    e.expect_rank(filter, 4)
+    e.expect_rank(input, 4)
     x = layout.enter(e, input)
     height, width, channels, multiplier = _window(e, filter, 4)
     steps, rates = layout.spatial("strides", strides), layout.spatial("dilations", dilations)
@@ -144,12 +150,14 @@ def conv2d_transpose(
 ) -> Value:
     """Return the gradient of conv by its input: [N, H, W, C] and filters [h, w, M, C] to [N, H', W', M]."""
     layout = Layout(4, data_format)
+    e.expect_rank(filters, 4)
+    e.expect_rank(input, 4)
     x = layout.enter(e, input)
     window = _window(e, filters, 4)[:2]
     if len(output_shape) != 4:
         raise ValueError(f"output_shape: wanted 4 numbers, got {list(output_shape)}")
     steps, rates = layout.spatial("strides", strides), layout.spatial("dilations", dilations)
-    wanted = [int(size) for size in (output_shape[1:3] if layout.last else output_shape[2:4])]
+    wanted = [integer(size) for size in (output_shape[1:3] if layout.last else output_shape[2:4])]
     pads = layout.pads(padding, tuple(wanted), window, steps, rates)
     extra = [
         size - (step * (length - 1) + (kernel - 1) * rate + 1 - pads[axis] - pads[axis + 2])

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
-from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.errors import DtypeError
+from treadle.frontends.tensorflow.emitter import Emitter, integer
 from treadle.frontends.tensorflow.rules.kinds import Same, Shape, Value
+from treadle.frontends.tensorflow.rules.shape import FAR
 from treadle.graph.shape import StaticShape
-
-FAR = 1 << 60
+from treadle.ops.sizes import known_value
 
 
 def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims: int = 0) -> Value:
@@ -31,7 +32,7 @@ def nonnegative(e: Emitter, indices: Value) -> Value:
     Raises ValueError for constants that are negative, and for other dtypes than integers.
     """
     if not indices.known_dtype.is_integer:
-        raise ValueError(f"wanted integers as indices, got {indices.known_dtype}")
+        raise DtypeError(f"wanted integers as indices, got {indices.known_dtype}")
     if indices.data is None:
         kind = indices.known_dtype.numpy
         if np.iinfo(kind).min == 0:
@@ -107,16 +108,19 @@ def boolean_mask(e: Emitter, tensor: Value, mask: Value, axis: int = 0) -> Value
         raise ValueError(f"boolean_mask: shapes {shape} and {wanted} are incompatible at axis {at}")
     found = e.transpose(e.add("non_zero", mask), (1, 0))
     if not at:
-        return e.add("gather_nd", tensor, found, batch_dims=0)
+        kept = e.add("gather_nd", tensor, found, batch_dims=0)
+        return e.described(kept, lambda: (None, *shape[len(wanted) :]))
     order = (*range(at, len(shape)), *range(at))
     kept = e.add("gather_nd", e.transpose(tensor, order), found, batch_dims=0)
     rest = len(shape) - at - len(wanted) + 1
-    return e.transpose(kept, (*range(rest, rest + at), *range(rest)))
+    found = e.transpose(kept, (*range(rest, rest + at), *range(rest)))
+    return e.described(found, lambda: (*shape[:at], None, *shape[at + len(wanted) :]))
 
 
 def slice_(e: Emitter, input_: Value, begin: Shape, size: Shape) -> Value:
     """Select size[i] elements of axis i from begin[i] on; -1 means all that remain."""
     starts, sizes = e.numbers(begin), e.numbers(size)
+    e.expect_rank(input_, len(starts))
     for axis, (start, count, length) in enumerate(zip(starts, sizes, e.shape(input_), strict=True)):
         if not 0 <= start <= length or not -1 <= count <= length - start:
             raise ValueError(f"slice: axis {axis} of size {length} has no {count} elements from {start} on")
@@ -147,10 +151,11 @@ class Indexing:
         """Add an element of `axis` of `length`, and remove the axis. Raises ValueError if it is out of range."""
         self.dropped.append(axis)
         where = self.bounds[number]
-        if where.data is None:
+        known = known_value(where)
+        if known is None:
             self.gathers.append((axis, where))
             return
-        at = int(where.data)
+        at = integer(known.item())
         if not -length <= at < length:
             raise ValueError(f"slice index {at} of dimension {axis} out of bounds.")
         self.add(axis, e.integers([at]), e.integers([at + 1 if at != -1 else FAR]), e.integers([1]))

@@ -10,6 +10,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Value
+from treadle.frontends.tensorflow.rules.shape import expect_one_rank
 from treadle.graph.shape import StaticShape
 
 Rule = Callable[..., Any]
@@ -128,8 +129,9 @@ def clipped(e: Emitter, t: Same, clip_value_min: Same, clip_value_max: Same) -> 
 
 
 def add_n(e: Emitter, inputs: Sequence[Same]) -> Value:
+    expect_one_rank(e, inputs)
     shapes = [e.shape(value) for value in inputs]
-    if len(set(shapes)) != 1:
+    if not shapes or any(each != shapes[0] for each in shapes):
         raise ValueError(f"add_n: wanted one or more tensors of one shape, got {shapes}")
     total = inputs[0]
     for value in inputs[1:]:
@@ -144,8 +146,14 @@ def cast(e: Emitter, x: Value, dtype: DType) -> Value:
 def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:
     """Choose elements of x where the condition is true, else of y; without them the indices of true, i64 [n, rank]."""
     if x is None or y is None:
-        return e.transpose(e.add("non_zero", condition), (1, 0))
+        return places_of_true(e, condition)
     return e.add("where", condition, x, y)
+
+
+def places_of_true(e: Emitter, condition: Value) -> Value:
+    """Return the indices of elements that are true: i64 [n, rank]."""
+    rank = None if condition.shape is None else len(condition.shape)
+    return e.described(e.transpose(e.add("non_zero", condition), (1, 0)), lambda: (None, rank))
 
 
 def select(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from treadle import dtypes
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
+from treadle.frontends.tensorflow.rules.shape import identity_matrix
+from treadle.graph.dim import minimum
 
 
 def matvec(e: Emitter, a: Same, b: Same, transpose_a: bool = False) -> Value:
@@ -30,17 +31,17 @@ def diag(e: Emitter, diagonal: Same) -> Value:
         e.add("expand", diagonal, e.integers([*e.shape(diagonal)[:-1], 1, size])) if e.rank(diagonal) == 1 else None
     )
     row = e.add("unsqueeze", diagonal, e.integers([e.rank(diagonal) - 1])) if square is None else square
-    on = e.constant(np.eye(size, dtype=bool))
+    on = identity_matrix(e, size, size, dtypes.boolean)
     return e.add("where", on, row, e.scalar(0, diagonal))
 
 
 def diag_part(e: Emitter, input: Value) -> Value:
     """Return the main diagonal of the last two axes."""
     *batch, rows, columns = e.shape(input)
-    size = min(rows, columns)
     flat = e.reshape(input, (*batch, rows * columns))
-    places = [place * (columns + 1) for place in range(size)]
-    return e.add("gather", flat, e.integers(places), axis=len(batch))
+    numbers = e.positions(minimum(rows, columns), dtypes.i64)
+    places = e.add("mul", numbers, e.sizes(columns + 1, dtypes.i64))
+    return e.add("gather", flat, places, axis=len(batch))
 
 
 def trace(e: Emitter, x: Value) -> Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from treadle import dtypes
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
@@ -38,7 +36,7 @@ def in_top_k(e: Emitter, targets: Value, predictions: Same, k: int) -> Value:
     shape = e.shape(predictions)
     if len(shape) != 2 or e.shape(targets) != shape[:1] or not shape[1]:
         raise ValueError(f"in_top_k: wanted targets [b] and predictions [b, n], got {e.shape(targets)} and {shape}")
-    ends = e.scalar(0, targets), e.constant(np.array(shape[1], targets.known_dtype.numpy))
+    ends = e.scalar(0, targets), e.sizes(shape[1], targets.known_dtype)
     in_range = e.add("and", e.add("ge", targets, ends[0]), e.add("lt", targets, ends[1]))
     positions = e.add("unsqueeze", e.add("where", in_range, targets, ends[0]), e.integers([1]))
     chosen = e.add("gather_elements", predictions, positions, axis=1)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
-from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.errors import DtypeError
+from treadle.frontends.tensorflow.emitter import Emitter, integer
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Value
 
 Axes = int | Sequence[int] | None
@@ -30,7 +31,7 @@ def reduction(op: str) -> Callable[..., Any]:
 
 def reduce_mean(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
     """Return the mean; of no elements NaN, or 0 for integers."""
-    of_nothing = 0 in e.shape(input_tensor) and not input_tensor.known_dtype.is_float
+    of_nothing = not input_tensor.known_dtype.is_float and 0 in e.shape(input_tensor)
     op = "reduce_sum" if of_nothing else "reduce_mean"
     return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
 
@@ -58,7 +59,7 @@ def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims
 
 def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
     if not input_tensor.known_dtype.is_float:
-        raise ValueError(f"reduce_variance: wanted floating-point numbers, got {input_tensor.known_dtype}")
+        raise DtypeError(f"reduce_variance: wanted floating-point numbers, got {input_tensor.known_dtype}")
     mean = e.add("reduce_mean", input_tensor, axes=axes_of(axis), keepdims=True)
     away = e.add("sub", input_tensor, mean)
     return e.add("reduce_mean", e.add("mul", away, away), axes=axes_of(axis), keepdims=bool(keepdims))
@@ -137,9 +138,9 @@ def cumsum(e: Emitter, x: Same, axis: int = 0, exclusive: bool = False, reverse:
 
 def top_k(e: Emitter, input: Same, k: int = 1, sorted: bool = True, index_type: DType = dtypes.i32) -> list[Value]:
     """Return the k largest elements along the last axis, and their indices. Raises ValueError if there are fewer."""
-    if not 0 <= int(k) <= (e.shape(input) or (-1,))[-1]:
+    if not 0 <= integer(k) <= (e.shape(input) or (-1,))[-1]:
         raise ValueError(f"top_k: wanted k from 0 to the last size of {list(e.shape(input))}, got {k}")
     values, indices = e.add_many(
-        "top_k", [input, e.integers([int(k)])], 2, axis=e.rank(input) - 1, largest=True, sorted=bool(sorted)
+        "top_k", [input, e.integers([integer(k)])], 2, axis=e.rank(input) - 1, largest=True, sorted=bool(sorted)
     )
     return [values, e.cast(indices, index_type)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle import dtypes
-from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.emitter import Emitter, integer
 from treadle.frontends.tensorflow.rules.conv import Layout
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
 
@@ -24,12 +24,13 @@ def resize(mode: str) -> Callable[..., Any]:
         """images [N, H, W, C] -> [N, *size, C], float32 unless of the nearest neighbour."""
         if align_corners and half_pixel_centers:
             raise ValueError("resize: align_corners and half_pixel_centers exclude each other")
-        if e.rank(images) != 4 or len(size) != 2 or min(*e.shape(images)[1:], *size) < 1:
+        e.expect_rank(images, 4)
+        if e.rank(images) != 4 or len(size) != 2 or any(number < 1 for number in (*e.shape(images)[1:], *size)):
             raise ValueError(f"resize: wanted images [N, H, W, C] and 2 sizes of at least 1, got {size!r}")
         layout = Layout(4, "NHWC")
         x = layout.enter(e, images if mode == "nearest" else e.cast(images, dtypes.f32))
         batch, channels, *_ = e.shape(x)
-        sizes = e.integers([batch, channels, *(int(number) for number in size)])
+        sizes = e.integers([batch, channels, *map(integer, size)])
         centred = align_corners or half_pixel_centers
         made = e.add(
             "resize",

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
-from treadle.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter
+from treadle.errors import DtypeError
+from treadle.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter, integer
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
-from treadle.ops.op import Array
+from treadle.graph.dim import is_expression
+from treadle.graph.shape import elements
+
+FAR = 1 << 60
+"""A bound of slices beyond the end of every axis."""
 
 
 def identity(e: Emitter, input: Value) -> Value:
@@ -19,11 +24,11 @@ def identity(e: Emitter, input: Value) -> Value:
 
 
 def shape(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
-    return e.constant(np.array(e.shape(input), out_type.numpy))
+    return e.sizes(e.shape(input), out_type)
 
 
 def size(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
-    return e.constant(np.array(np.prod(e.shape(input), dtype=np.int64), out_type.numpy))
+    return e.sizes(elements(e.shape(input)), out_type)
 
 
 def rank(e: Emitter, input: Value) -> Value:
@@ -31,12 +36,15 @@ def rank(e: Emitter, input: Value) -> Value:
 
 
 def reshape(e: Emitter, tensor: Value, shape: Shape) -> Value:
-    return e.add("reshape", tensor, e.cast(shape, dtypes.i64), allowzero=True)
+    found = e.add("reshape", tensor, e.cast(shape, dtypes.i64), allowzero=True)
+    return e.described(found, lambda: [None if number < 0 else number for number in e.numbers(shape)])
 
 
 def transpose(e: Emitter, a: Value, perm: Sequence[int] | None = None) -> Value:
-    axes = range(e.rank(a))[::-1] if perm is None else [e.axis(a, int(axis)) for axis in perm]
-    return e.transpose(a, axes)
+    if perm is None:
+        return e.transpose(a, range(e.rank(a))[::-1])
+    e.expect_rank(a, len(perm))
+    return e.transpose(a, [e.axis(a, int(axis)) for axis in perm])
 
 
 def expand_dims(e: Emitter, input: Value, axis: int = -1) -> Value:
@@ -68,7 +76,16 @@ def squeeze(e: Emitter, input: Value, axis: Any = None) -> Value:
 def concat(e: Emitter, values: Sequence[Same], axis: int) -> Value:
     if not values:
         raise ValueError("concat: wanted at least one tensor")
+    expect_one_rank(e, values)
     return e.add("concat", *values, axis=e.axis(values[0], int(axis)))
+
+
+def expect_one_rank(e: Emitter, values: Sequence[Value]) -> None:
+    """Note that the op takes tensors of one rank only."""
+    rank = next((len(value.shape) for value in values if value.shape is not None), None)
+    if rank is not None:
+        for value in values:
+            e.expect_rank(value, rank)
 
 
 def new_axis(op: str, axis: int, rank: int) -> int:
@@ -81,6 +98,7 @@ def new_axis(op: str, axis: int, rank: int) -> int:
 def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
     if not values:
         raise ValueError("stack: wanted at least one tensor")
+    expect_one_rank(e, values)
     at = new_axis("stack", int(axis), e.rank(values[0]))
     return e.add("concat", *(e.add("unsqueeze", value, e.integers([at])) for value in values), axis=at)
 
@@ -89,10 +107,17 @@ def repeat(e: Emitter, input: Value, repeats: Shape, axis: int | None = None) ->
     """Repeat each element along `axis` (of the flattened tensor for None)."""
     flat = e.reshape(input, (-1,)) if axis is None else input
     at = e.axis(flat, 0 if axis is None else int(axis))
-    size = e.shape(flat)[at]
-    counts = np.broadcast_to(np.asarray(e.numbers(repeats)), (size,))
-    e.limited(int(counts.sum()), MOST_LISTED)
-    return e.add("gather", flat, e.integers(np.repeat(np.arange(size), counts).tolist()), axis=at)
+    counts = e.numbers(repeats)
+    *before, size = e.shape(flat)[: at + 1]
+    rest = e.shape(flat)[at + 1 :]
+    if len(counts) == 1:
+        rows = e.add("unsqueeze", flat, e.integers([at + 1]))
+        copies = e.add("expand", rows, e.integers([*before, size, counts[0], *rest]))
+        return e.reshape(copies, [*before, size * counts[0], *rest])
+    if len(counts) != size:
+        raise ValueError(f"repeat: wanted 1 or {size} numbers of repeats, got {len(counts)}")
+    e.limited(sum(counts), MOST_LISTED)
+    return e.add("gather", flat, e.integers(np.repeat(np.arange(len(counts)), counts).tolist()), axis=at)
 
 
 def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
@@ -109,8 +134,8 @@ def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
 
 def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: DType = dtypes.boolean) -> Value:
     """Return [..., maxlen], true for the first lengths[...] elements."""
-    most = int(np.max(e.static(lengths), initial=0)) if maxlen is None else int(maxlen)
-    places = e.constant(np.arange(e.limited(most, MOST_LISTED)).astype(lengths.known_dtype.numpy))
+    most = max(0, 0, *e.numbers(lengths)) if maxlen is None else integer(maxlen)
+    places = e.positions(most, lengths.known_dtype)
     return e.cast(e.add("lt", places, e.add("unsqueeze", lengths, e.integers([e.rank(lengths)]))), dtype)
 
 
@@ -163,42 +188,52 @@ def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0, num:
 
 
 def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", constant_values: float = 0) -> Value:
-    widths = e.static(paddings).astype(np.int64)
-    if widths.shape != (e.rank(tensor), 2) or widths.min(initial=0) < 0:
-        raise ValueError(f"pad: wanted {e.rank(tensor)} pairs of numbers of at least 0, got {widths.tolist()}")
+    widths: list[list[int]] = e.static(paddings).tolist()
+    e.expect_rank(tensor, len(widths))
+    if e.shape(paddings) != (e.rank(tensor), 2) or any(width < 0 for pair in widths for width in pair):
+        raise ValueError(f"pad: wanted {e.rank(tensor)} pairs of numbers of at least 0, got {widths}")
     if mode.upper() == "SYMMETRIC":
         return _mirrored(e, tensor, widths)
     modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
     if mode.upper() not in modes:
         raise ValueError(f"pad: wanted mode 'CONSTANT', 'REFLECT' or 'SYMMETRIC', got {mode!r}")
-    if mode.upper() == "REFLECT" and any(
-        max(pair) >= size for pair, size in zip(widths.tolist(), e.shape(tensor), strict=True)
-    ):
+    if mode.upper() == "REFLECT" and any(max(pair) >= size for pair, size in zip(widths, e.shape(tensor), strict=True)):
         raise ValueError(
-            f"pad: paddings must be less than the dimension size: {widths.tolist()} for shape {list(e.shape(tensor))}"
+            f"pad: paddings must be less than the dimension size: {widths} for shape {list(e.shape(tensor))}"
         )
     value = e.scalar(constant_values, tensor)
-    return e.add("pad", tensor, e.constant(widths.T.reshape(-1)), value, mode=modes[mode.upper()])
+    pads = e.integers([*(begin for begin, _ in widths), *(end for _, end in widths)])
+    return e.add("pad", tensor, pads, value, mode=modes[mode.upper()])
 
 
-def _mirrored(e: Emitter, tensor: Value, widths: Array) -> Value:
+def _mirrored(e: Emitter, tensor: Value, widths: Sequence[Sequence[int]]) -> Value:
     """Pad `tensor` with its elements mirrored at the edges, edges included."""
-    for axis, ((begin, end), size) in enumerate(zip(widths.tolist(), e.shape(tensor), strict=True)):
+    for axis, ((begin, end), size) in enumerate(zip(widths, e.shape(tensor), strict=True)):
         if not (0 <= begin <= size and 0 <= end <= size):
             raise ValueError(f"pad: {begin} and {end} elements cannot mirror axis {axis} of size {size}")
-        if begin or end:
-            whole = np.arange(e.limited(size, MOST_LISTED))
-            places = e.constant(np.pad(whole, (begin, end), mode="symmetric"))
-            tensor = e.add("gather", tensor, places, axis=axis)
+        parts = [tensor]
+        if begin != 0:
+            parts.insert(0, _backward(e, tensor, axis, begin - 1, -FAR))
+        if end != 0:
+            parts.append(_backward(e, tensor, axis, -1, -1 - end))
+        tensor = e.add("concat", *parts, axis=axis) if len(parts) > 1 else tensor
     return tensor
 
 
+def _backward(e: Emitter, tensor: Value, axis: int, first: int, behind: int) -> Value:
+    """Return the elements from `first` down to the one before `behind`; negative numbers count from the end."""
+    return e.add("slice", tensor, *(e.integers([number]) for number in (first, behind, axis, -1)))
+
+
 def tile(e: Emitter, input: Value, multiples: Shape) -> Value:
+    count = e.shape(multiples)
+    if len(count) == 1 and not is_expression(count[0]):
+        e.expect_rank(input, count[0])
     return e.add("tile", input, e.cast(multiples, dtypes.i64))
 
 
 def broadcast_to(e: Emitter, input: Value, shape: Shape) -> Value:
-    return e.add("expand", input, e.cast(shape, dtypes.i64))
+    return e.described(e.add("expand", input, e.cast(shape, dtypes.i64)), lambda: e.numbers(shape))
 
 
 def fill(e: Emitter, dims: Shape, value: Value) -> Value:
@@ -229,10 +264,18 @@ def eye(
     dtype: DType = dtypes.f32,
 ) -> Value:
     """Return identity matrices [*batch_shape, num_rows, num_columns]."""
-    e.limited(num_rows * (num_rows if num_columns is None else num_columns), MOST_LISTED)
-    matrix = e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
-    batch = tuple(int(size) for size in batch_shape or ())
+    matrix = identity_matrix(e, num_rows, num_rows if num_columns is None else num_columns, dtype)
+    batch = tuple(integer(size) for size in batch_shape or ())
     return e.add("expand", matrix, e.integers((*batch, *e.shape(matrix)))) if batch else matrix
+
+
+def identity_matrix(e: Emitter, rows: int, columns: int, dtype: DType) -> Value:
+    """Return [rows, columns] with 1 on the main diagonal and 0 elsewhere."""
+    if is_expression(rows) or is_expression(columns):
+        places = e.add("unsqueeze", e.positions(rows, dtypes.i64), e.integers([1]))
+        return e.cast(e.add("eq", places, e.positions(columns, dtypes.i64)), dtype)
+    e.limited(rows * columns, MOST_LISTED)
+    return e.constant(np.eye(rows, columns, dtype=dtype.numpy))
 
 
 _WIDER = (dtypes.i32, dtypes.i64, dtypes.f32, dtypes.f64)
@@ -251,7 +294,7 @@ def range_(
         begin, end, step = (e.static(number).item() for number in found)
         if not step or (end - begin) / step < 0:
             raise ValueError(f"range: steps of {step} do not lead from {begin} to {end}")
-    return e.add("range", *found)
+    return e.described(e.add("range", *found), lambda: [None])
 
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
@@ -277,18 +320,17 @@ def one_hot(
     An index out of range gives off_value everywhere.
     """
     if not indices.known_dtype.is_integer:
-        raise ValueError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
-    if int(depth) < 0:
-        raise ValueError(f"one_hot: depth must be at least 0, got {int(depth)}")
+        raise DtypeError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
+    if integer(depth) < 0:
+        raise ValueError(f"one_hot: depth must be at least 0, got {integer(depth)}")
     if np.ndim(on_value) or np.ndim(off_value):
         raise ValueError(f"one_hot: wanted values of rank 0, got {on_value!r} and {off_value!r}")
     if int(axis) < -1:
         raise ValueError(f"one_hot: axis {axis} is out of range; wanted -1 to {e.rank(indices)}")
     at = new_axis("one_hot", int(axis), e.rank(indices))
-    places = np.arange(e.limited(int(depth), MOST_LISTED)).reshape(-1, *(1,) * (e.rank(indices) - at))
-    hit = e.add(
-        "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
-    )
+    count = integer(depth)
+    places = e.reshape(e.positions(count, indices.known_dtype), (count, *(1,) * (e.rank(indices) - at)))
+    hit = e.add("eq", e.add("unsqueeze", indices, e.integers([at])), places)
     stated = [value for value in (on_value, off_value) if value is not None]
     kind = (dtype or (_of_numbers(stated[0]) if stated else dtypes.f32)).numpy
     on, off = (np.array(preset if value is None else value, kind) for value, preset in ((on_value, 1), (off_value, 0)))
@@ -302,6 +344,6 @@ def _of_numbers(value: Any) -> DType:
 
 def reverse(e: Emitter, tensor: Value, axis: Any) -> Value:
     axes = [e.axis(tensor, int(number)) for number in np.atleast_1d(axis)]
-    ends = [-(1 << 60)] * len(axes)
+    ends = [-FAR] * len(axes)
     lists = ([-1] * len(axes), ends, axes, [-1] * len(axes))
     return e.add("slice", tensor, *(e.integers(numbers) for numbers in lists))

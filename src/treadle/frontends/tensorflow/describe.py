@@ -1,0 +1,147 @@
+"""What is known of the results of ops before a run: their rules, on sizes of which nothing is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes, forking
+from treadle.dtypes import DType
+from treadle.errors import ShapeError
+from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
+from treadle.graph.dim import is_expression
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.shape import Dim, StaticShape
+from treadle.graph.value import Value
+from treadle.ops.certain import certain_results
+from treadle.ops.op import Array, Info
+from treadle.ops.sizes import add_sizes
+
+Emit = Callable[[Any, Sequence[Value]], Any]
+"""(emitter, values of the operands) -> value, or values, of the results."""
+
+MOST_ELEMENTS = 16
+"""Vectors of integers of which nothing is known have symbols as elements up to this length: shapes, axes, bounds."""
+
+
+class Describer:
+    """Infers the results of ops of one graph. Threads may share it.
+
+    Dimensions that are not known are symbols, and so are the elements of short vectors of integers.
+    """
+
+    def __init__(self) -> None:
+        self.facts = CaseAnalysis()
+        self._lock = forking.lock()
+
+    def described(self, dtype: DType, dims: Sequence[int | None] | None) -> Info:
+        """Return what is known of a tensor of this dtype and shape; None stands for an unknown size or rank."""
+        with self._lock:
+            shape = None if dims is None else tuple(self.facts.unknown() if dim is None else dim for dim in dims)
+            return self._with_elements(Info(dtype, shape))
+
+    def input(self, value: Value) -> Info:
+        """Return what is known of an input of a graph, whose open dimensions have names."""
+        with self._lock:
+            return self._with_elements(
+                Info(value.known_dtype, None if value.shape is None else tuple(map(self._size, value.shape)))
+            )
+
+    def _size(self, dim: Dim) -> int:
+        return self.facts.symbol(dim, len(self.facts.symbols) + 2, least=0) if isinstance(dim, str) else dim
+
+    def with_elements(self, info: Info) -> Info:
+        """Return `info` with symbols for the elements of a short vector of integers, or of an integer."""
+        with self._lock:
+            return self._with_elements(info)
+
+    def results(self, name: str, emit: Emit, operands: Sequence[Info]) -> list[Info]:
+        """Return what is known of the results of an op; an empty list if not even their number is.
+
+        Args:
+            name: The name of the op, for messages.
+            emit: Adds its core nodes.
+            operands: What is known of its operands.
+
+        Raises:
+            ShapeError, LimitError, KernelError: The operands do not fit the op, whatever the sizes are.
+            TypeError, LookupError, ArithmeticError: Attributes do not fit the op.
+        """
+        with self._lock:
+            try:
+                found = certain_results(lambda: self._emitted(name, emit, operands), self.facts)
+            except NeedsShapeError:
+                return []
+            return [self._with_elements(info) for info in found]
+
+    def _emitted(self, name: str, emit: Emit, operands: Sequence[Info]) -> list[Info]:
+        emitter = _Description(self.facts)
+        emitter.name = name
+        try:
+            found = emit(emitter, [emitter.operand(number, info) for number, info in enumerate(operands)])
+        except ShapeError:
+            raise
+        except ValueError as error:
+            raise ShapeError(str(error)) from error
+        values = found if isinstance(found, list | tuple) else [found]
+        return [_info(emitter, value) for value in values]
+
+    def _with_elements(self, info: Info) -> Info:
+        shape = info.shape
+        if info.value is not None or shape is None or len(shape) > 1 or info.dtype not in (dtypes.i32, dtypes.i64):
+            return info
+        if any(is_expression(size) or size > MOST_ELEMENTS for size in shape):
+            return info
+        value = np.empty(shape, object)
+        value[...] = [self.facts.unknown_integer() for _ in range(shape[0])] if shape else self.facts.unknown_integer()
+        return Info(info.dtype, shape, value)
+
+
+class _Description(Emitter):
+    """Adds nodes for operands whose sizes are expressions or unknown."""
+
+    def __init__(self, facts: CaseAnalysis) -> None:
+        super().__init__(Graph("description"))
+        self._facts = facts
+
+    def operand(self, number: int, info: Info) -> Value:
+        """Add the operand with this number."""
+        name = f"operand{number}"
+        if info.value is None:
+            return Value(self.graph.unique_name(name), info.dtype, info.shape)
+        if info.value.dtype != object or info.dtype is dtypes.string:
+            return Value(self.graph.unique_name(name), info.dtype, info.shape, data=info.value)
+        made = add_sizes(self.graph, info.value, info.dtype, name)
+        return made if isinstance(made, Value) else self._place(made)[0]
+
+    def expect_rank(self, value: Value, rank: int) -> None:
+        """Give `value` new sizes if its rank is unknown."""
+        if value.shape is None:
+            value.shape = tuple(self._facts.unknown() for _ in range(rank))
+
+    def described(self, value: Value, dims: Callable[[], Sequence[int | None]]) -> Value:
+        """Give `value` these sizes if its rank is unknown."""
+        if value.shape is None:
+            with suppress(NeedsShapeError):
+                value.shape = tuple(self._facts.unknown() if dim is None else dim for dim in dims())
+        return value
+
+    def _folded(self, node: Node, infos: Sequence[Info]) -> list[Array] | None:
+        try:
+            with self._facts.without_questions():
+                return super()._folded(node, infos)
+        except UndecidedError:
+            return None
+
+
+def _info(emitter: Emitter, value: Value) -> Info:
+    shape: StaticShape | None = None if value.shape is None else value.static_shape
+    try:
+        return Info(value.known_dtype, shape, emitter.static(value))
+    except NeedsShapeError:
+        return Info(value.known_dtype, shape)
