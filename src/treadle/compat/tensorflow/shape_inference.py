@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 _OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
 """Matches errors about operands of a wrong element type."""
 
+SIZES = (120, 240)
+"""The two sizes tried in place of each unknown one."""
+
 
 def placeholder_infos(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, Info]:
     """Return what is known of a tensor of this dtype and partly known shape, with either of SIZES for unknown sizes."""
     if shape.dims is None:
         return (Info(dtype, None),) * 2
-    first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in (120, 240))
+    first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in SIZES)
     return Info(dtype, first), Info(dtype, second)
 
 
@@ -77,7 +80,7 @@ def _assumed(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
     """Return a possible case of `info`: this rank for an unknown one, ones for integers without a value."""
     if numbers is not None and info.dtype.is_integer and info.value is None:
         return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))
-    return Info(info.dtype, (120,) * rank if info.shape is None else info.shape, info.value)
+    return Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value)
 
 
 def _outputs(op: Operation, infos: Sequence[Info]) -> list[Info]:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle import dtypes, forking
-from treadle.dtypes import DType
+from treadle import dtypes
 from treadle.errors import ShapeError
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
@@ -30,35 +29,21 @@ MOST_ELEMENTS = 16
 
 
 class Describer:
-    """Infers the results of ops of one graph. Threads may share it.
+    """Infers the results of ops of one graph.
 
     Dimensions that are not known are symbols, and so are the elements of short vectors of integers.
     """
 
     def __init__(self) -> None:
         self.facts = CaseAnalysis()
-        self._lock = forking.lock()
-
-    def described(self, dtype: DType, dims: Sequence[int | None] | None) -> Info:
-        """Return what is known of a tensor of this dtype and shape; None stands for an unknown size or rank."""
-        with self._lock:
-            shape = None if dims is None else tuple(self.facts.unknown() if dim is None else dim for dim in dims)
-            return self._with_elements(Info(dtype, shape))
 
     def input(self, value: Value) -> Info:
         """Return what is known of an input of a graph, whose open dimensions have names."""
-        with self._lock:
-            return self._with_elements(
-                Info(value.known_dtype, None if value.shape is None else tuple(map(self._size, value.shape)))
-            )
+        shape = None if value.shape is None else tuple(map(self._size, value.shape))
+        return self._with_elements(Info(value.known_dtype, shape))
 
     def _size(self, dim: Dim) -> int:
         return self.facts.symbol(dim, len(self.facts.symbols) + 2, least=0) if isinstance(dim, str) else dim
-
-    def with_elements(self, info: Info) -> Info:
-        """Return `info` with symbols for the elements of a short vector of integers, or of an integer."""
-        with self._lock:
-            return self._with_elements(info)
 
     def results(self, name: str, emit: Emit, operands: Sequence[Info]) -> list[Info]:
         """Return what is known of the results of an op; an empty list if not even their number is.
@@ -72,12 +57,11 @@ class Describer:
             ShapeError, LimitError, KernelError: The operands do not fit the op, whatever the sizes are.
             TypeError, LookupError, ArithmeticError: Attributes do not fit the op.
         """
-        with self._lock:
-            try:
-                found = certain_results(lambda: self._emitted(name, emit, operands), self.facts)
-            except NeedsShapeError:
-                return []
-            return [self._with_elements(info) for info in found]
+        try:
+            found = certain_results(lambda: self._emitted(name, emit, operands), self.facts)
+        except NeedsShapeError:
+            return []
+        return [self._with_elements(info) for info in found]
 
     def _emitted(self, name: str, emit: Emit, operands: Sequence[Info]) -> list[Info]:
         emitter = _Description(self.facts)
@@ -92,6 +76,7 @@ class Describer:
         return [_info(emitter, value) for value in values]
 
     def _with_elements(self, info: Info) -> Info:
+        """Return `info` with symbols for the elements of a short vector of integers, or of an integer."""
         shape = info.shape
         if info.value is not None or shape is None or len(shape) > 1 or info.dtype not in (dtypes.i32, dtypes.i64):
             return info

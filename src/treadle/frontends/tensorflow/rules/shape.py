@@ -134,7 +134,7 @@ def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
 
 def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: DType = dtypes.boolean) -> Value:
     """Return [..., maxlen], true for the first lengths[...] elements."""
-    most = max(0, 0, *e.numbers(lengths)) if maxlen is None else integer(maxlen)
+    most = max([0, *e.numbers(lengths)]) if maxlen is None else integer(maxlen)
     places = e.positions(most, lengths.known_dtype)
     return e.cast(e.add("lt", places, e.add("unsqueeze", lengths, e.integers([e.rank(lengths)]))), dtype)
 
