@@ -70,6 +70,7 @@ _CASES |= {
     "transposed a": ([(512, 512), (512, 512)], {"transpose_a": True}, False),
     "transposed b": ([(512, 512), (512, 512)], {"transpose_b": True}, False),
     "2048 wide, 16 rows": ([(16, 2048), (2048, 2048)], {}, True),
+    **{f"few rows: {_n}": ([(_n, 1024), (1024, 16384)], {}, True) for _n in (1, 2, 4, 8, 12, 24)},
     "vector x matrix": ([(1, 2048), (2048, 1000)], {}, True),
 }
 

@@ -43,9 +43,11 @@ def opened(call: Call, rows: int, height: int) -> Call:
     per_chunk = -(-blocks // 2)
     block_chunks = -(-blocks // per_chunk)
     chunks = -(-args.batches // args.batches_per_chunk) * block_chunks * args.panel_chunks
+    may_turn = spec.source == "packed" and not spec.vnni
+    by_turns = may_turn and blocks == 1
     return replace(
         call,
-        spec=replace(spec, rows=HEIGHTS, grid=True),
+        spec=replace(spec, rows=HEIGHTS, grid=True, parts=spec.parts or may_turn),
         args=replace(
             args,
             blocks=blocks,
@@ -53,9 +55,11 @@ def opened(call: Call, rows: int, height: int) -> Call:
             large_blocks=rows - blocks * (tall - 1),
             blocks_per_chunk=per_chunk,
             block_chunks=block_chunks,
+            part=8 if by_turns else args.part,
+            panels_at_once=3 if by_turns else args.panels_at_once,
         ),
         chunks=chunks,
-        scratch=call.scratch * (HEIGHTS[0] + 1) * (1 + per_chunk),
+        scratch=8 * call.scratch * (HEIGHTS[0] + 1) * (1 + per_chunk),
     )
 
 

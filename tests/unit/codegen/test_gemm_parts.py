@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernel_runner import lower_graph
+from tests.kernel_runner import lower_graph, run_calls
 from tests.single_node import SingleNode
 
 from treadle.dtypes import bf16, f32
 from treadle.graph.expr import Expr, Step
 from treadle.passes.lower import gemm_tiles
-from treadle.passes.lower.gemm_tiles import choose_part
-from treadle.plan.kernels.gemm import GemmSpec
+from treadle.passes.lower.gemm_tiles import Tile, choose_parts
+from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -126,11 +127,55 @@ def test_pairs_of_bf16(target: Target) -> None:
     np.testing.assert_allclose(found.astype(np.float64), a.astype(np.float64) @ rounded, rtol=0.01, atol=0.1)
 
 
+FEW_ROWS_EPILOGUES = {"none": None, "short": BIAS, "long": BIAS_RESIDUAL_GELU}
+
+
+@pytest.mark.parametrize("epilogue", FEW_ROWS_EPILOGUES)
+@pytest.mark.parametrize("columns", [64, 70, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_panels_of_a_single_block_by_turns(rows: int, columns: int, epilogue: str, target: Target) -> None:
+    """
+    Sums go on from part to part, so short parts of several panels give the bits of whole panels one after the other.
+    """
+    depth = 4 * STEPS - 2
+    expr = FEW_ROWS_EPILOGUES[epilogue]
+    operands = [numbers(columns, seed=2), numbers(rows, columns, seed=3)][
+        : 0 if expr is None else len(expr.operands) - 1
+    ]
+    arrays = numbers(rows, depth), numbers(depth, columns, seed=1) / 8, *operands
+    node = of({} if expr is None else {"epilogue": expr}, *arrays, constants=(1, 2) if operands else (1,))
+    (call,), ctx = lower_graph(node.graph, target, "exact")
+    assert isinstance(call.spec, GemmSpec)
+    assert isinstance(call.args, GemmArgs)
+    assert (call.args.blocks, call.spec.parts) == (1, True)
+    assert call.args.part < depth
+    assert call.args.panels_at_once > 1 or call.args.panels == 1
+    (name,) = (value.name for value in node.graph.outputs)
+    found = run_calls(node.graph, [call], ctx, node.given, target=target)[name]
+    whole = replace(call, spec=replace(call.spec, parts=False))
+    wanted = run_calls(node.graph, [whole], ctx, node.given, target=target)[name]
+    assert found.tobytes() == wanted.tobytes()
+    node.check(target, 5e-5)
+
+
 def test_parts_are_even_and_cover_the_depth() -> None:
     """Whole vectors of one length, of which the last may be cut short, none empty; shallow depths and few rows are not
     cut."""
+    many = Tile((6,), 10, 10, 2)
     for depth in range(1, 1000):
-        part = choose_part(depth, 4, 10, 16)
-        assert part == depth if depth < 2 * STEPS else part <= STEPS and part % 16 == 0
-        assert depth - (-(-depth // part) - 1) * part > 0
-    assert choose_part(1000, 4, 1, 16) == 1000
+        parts = choose_parts(depth, 4, many, 20, 16, packed=True)
+        assert parts.length == depth if depth < 2 * STEPS else parts.length <= STEPS and parts.length % 16 == 0
+        assert parts.several == (parts.length < depth)
+        assert parts.panels == 20
+        assert depth - (-(-depth // parts.length) - 1) * parts.length > 0
+    assert choose_parts(1000, 4, Tile((6,), 1, 1, 2), 20, 16, packed=False).length == 1000
+
+
+def test_parts_of_a_single_block_are_short_turns_of_several_panels() -> None:
+    for depth in (1, 7, 40, 1000):
+        parts = choose_parts(depth, 4, Tile((1,), 1, 1, 2), 20, 8, packed=True)
+        assert parts.several == (parts.length < depth)
+        assert parts.length == min(depth, 8)
+        assert parts.length % UNROLL == 0 or parts.length == depth
+        assert (parts.panels, parts.share) == (gemm_tiles.STREAMS, 1.0)
+    assert choose_parts(1000, 4, Tile((1,), 1, 1, 2), 3, 8, packed=True).panels == 3

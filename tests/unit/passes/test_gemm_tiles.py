@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from treadle.dtypes import f32
+from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
+from treadle.graph.guard import evaluate
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, cut_open_rows, prefetched_panel
+from treadle.passes.lower.gemm_tiles import (
+    Grid,
+    Prefetched,
+    Tile,
+    choose_grid,
+    choose_tile,
+    cut_open_rows,
+    prefetched_panel,
+)
 from treadle.passes.lower.matmul import lower_matmul
 from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
@@ -105,10 +115,24 @@ def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
     The blocks of a chunk ask for all of a later panel together, unless there is one, which waits for memory anyway, or
     so many that the first one's wait is nothing.
     """
-    found, later = prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64, parts=False)
+    found = prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64, in_parts=False)
 
-    assert (found, later) == (lines, 2 if lines else 0)
-    assert found == 0 or found * blocks >= 4 * 3
+    assert found == Prefetched(lines, lines, 2 if lines else 0)
+    assert lines == 0 or lines * blocks >= 4 * 3
+
+
+def test_open_numbers_of_blocks_share_what_is_fetched_ahead() -> None:
+    """
+    A kernel for any number of blocks has code for the most lines, and is told how many when sizes are known.
+    """
+    facts = Facts()
+    blocks = facts.symbol("blocks", 10)
+    found = prefetched_panel(Grid(1, blocks, 1, 1, blocks, 4), step_bytes=3 * 64, in_parts=False)
+
+    lines = {number: evaluate(found.lines, {"blocks": number}) for number in (1, 2, 3, 4, 5, 100)}
+
+    assert lines == {1: 0, 2: 6, 3: 4, 4: 3, 5: 3, 100: 3}
+    assert found.most == 6
 
 
 @pytest.mark.parametrize(("blocks", "lines"), [(1, 0), (5, 3), (40, 1)])
@@ -116,7 +140,9 @@ def test_chunks_of_products_in_parts_ask_for_the_next_panel(blocks: int, lines: 
     """
     However many blocks there are: what a part of the depth takes is read soon.
     """
-    assert prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), 3 * 64, parts=True) == (lines, 1 if lines else 0)
+    assert prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), 3 * 64, in_parts=True) == Prefetched(
+        lines, lines, 1 if lines else 0
+    )
 
 
 @pytest.mark.parametrize(("size", "asked"), [(768, False), (2048, True)])

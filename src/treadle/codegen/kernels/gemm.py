@@ -7,6 +7,7 @@ registers over the whole depth, or over each of its parts (gemm_parts.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llvmlite import ir
@@ -18,7 +19,7 @@ from treadle.codegen.emit.types import I64
 from treadle.codegen.kernels.gemm_block import Factors, Prefetch, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
-from treadle.codegen.kernels.gemm_parts import Finish, Part, add_up, parts_of
+from treadle.codegen.kernels.gemm_parts import Part, finish_or_wait, parts_of, sums_before
 from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.target import LINE
@@ -111,12 +112,17 @@ class Product:
         if not self.spec.parts:
             self._panels((a, b, c), operands, here, None)
             return
-        with parts_of(k, args.depth, args.part) as part:
-            a_depth = 1 if self.spec.unit_depth else args.a_depth
-            b_depth = self.width if self.spec.source == "packed" else args.b_depth
-            a_part = k.at(a, k.mul(part.begin, a_depth), dtype)
-            b_part = k.at(b, k.mul(part.begin, b_depth), dtype)
-            self._panels((a_part, b_part, c), operands, here, part)
+        a_depth = 1 if self.spec.unit_depth else args.a_depth
+        b_depth = self.width if self.spec.source == "packed" else args.b_depth
+        first, end = here.panels
+        groups = k.div(k.sub(k.add(k.sub(end, first), args.panels_at_once), 1), args.panels_at_once)
+        with loop(k, 0, groups, name="group") as group:
+            begin = k.add(first, k.mul(group.index, args.panels_at_once))
+            panels = begin, k.min(k.add(begin, args.panels_at_once), end)
+            with parts_of(k, args.depth, args.part) as part:
+                a_part = k.at(a, k.mul(part.begin, a_depth), dtype)
+                b_part = k.at(b, k.mul(part.begin, b_depth), dtype)
+                self._panels((a_part, b_part, c), operands, replace(here, panels=panels), part)
 
     def _panels(
         self, arrays: tuple[ir.Value, ir.Value, ir.Value], operands: list[Operand], here: Range, part: Part | None
@@ -173,8 +179,10 @@ class Product:
         row = self.blocks.first_row(number)
         a_row: Index = 1 if self.spec.unit_row else args.a_row
         a_depth: Index = 1 if self.spec.unit_depth else args.a_depth
-        lines, panels = self.spec.prefetch_lines, self.spec.prefetch_panels
-        prefetch = Prefetch(lines, k.add(k.mul(args.b_panel, panels * dtype.size), k.mul(position, lines * LINE)))
+        most, panels = self.spec.prefetch_lines, self.spec.prefetch_panels
+        lines: Index = args.prefetch_lines if self.spec.open_rows else most
+        ahead = k.mul(args.b_panel, panels * dtype.size)
+        prefetch = Prefetch(most, lines, k.add(ahead, k.mul(k.mul(position, lines), LINE)))
         factors = Factors(k.at(a, k.mul(row, a_row), dtype), a_row, a_depth, panel.right, panel.b_depth, prefetch)
         target = k.at(c, k.add(k.mul(row, args.out_row), panel.column), self.epilogue.result)
         if panel.waiting is not None:
@@ -206,16 +214,15 @@ class Product:
 
         finish = spill if self.epilogue.is_long else store
         if not edge:
-            self._once_whole(self._product(height, vectors, factors, panel), vectors, panel, finish)
+            self._multiply(height, vectors, factors, panel, finish)
             return
         is_edge = k.less(panel.columns, self.width)
         if edge < vectors:
             with either(k, is_edge) as (partial, whole):
                 with partial:
-                    sums = self._product(height, edge, factors, panel)
-                    self._once_whole(sums, edge, panel, lambda sums: spill(sums, edge))
+                    self._multiply(height, edge, factors, panel, lambda sums: spill(sums, edge))
                 with whole:
-                    self._once_whole(self._product(height, vectors, factors, panel), vectors, panel, finish)
+                    self._multiply(height, vectors, factors, panel, finish)
             return
 
         def either_way(sums: list[ir.Value]) -> None:
@@ -225,15 +232,22 @@ class Product:
                 with whole:
                     finish(sums)
 
-        self._once_whole(self._product(height, vectors, factors, panel), vectors, panel, either_way)
+        self._multiply(height, vectors, factors, panel, either_way)
 
-    def _once_whole(self, sums: list[ir.Value], vectors: int, panel: Panel, finish: Finish) -> None:
-        """`finish` for sums over the whole depth: at once, or after its last part."""
+    def _multiply(
+        self,
+        height: int,
+        vectors: int,
+        factors: Factors,
+        panel: Panel,
+        finish: Callable[[list[ir.Value]], None],
+    ) -> None:
+        """Passes the sums of a block over the whole depth to `finish`: at once, or after its last part."""
+        k, spec, epilogue = self.k, self.spec, self.epilogue
+        block = RegisterBlock(k, self.dtype, height, vectors, use_bf16_dot=spec.bf16_dot, vnni=spec.vnni)
         if panel.part is None or panel.waiting is None:
-            finish(sums)
-        else:
-            add_up(self.k, self.epilogue, sums, vectors, panel.part, panel.waiting, finish)
-
-    def _product(self, height: int, vectors: int, factors: Factors, panel: Panel) -> list[ir.Value]:
-        block = RegisterBlock(self.k, self.dtype, height, vectors, use_bf16_dot=self.spec.bf16_dot, vnni=self.spec.vnni)
-        return block.product(factors, panel.length, self.spec.whole_turns)
+            finish(block.product(factors, panel.length, spec.whole_turns))
+            return
+        begin = sums_before(k, epilogue, block, panel.part, panel.waiting)
+        sums = block.product(factors, panel.length, spec.whole_turns, begin)
+        finish_or_wait(k, epilogue, sums, vectors, panel.part, panel.waiting, finish)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from treadle.codegen.emit.bfloat import bf16_dot
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
-from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.loops import loop, when
 from treadle.codegen.emit.memory import load, prefetch
 from treadle.codegen.emit.types import I8
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
@@ -23,10 +24,11 @@ _ROWS_A_POINTER = 3
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """What each turn of a block's loop brings into L2: `lines` cache lines, the first one `offset` bytes behind what
-    the turn reads of the right factor."""
+    """What each turn of a block's loop brings into L2: `lines` cache lines, at most `most`. The first one is `offset`
+    bytes behind what the turn reads of the right factor."""
 
-    lines: int
+    most: int
+    lines: Index
     offset: Index
 
 
@@ -41,7 +43,7 @@ class Factors:
     a_depth: Index
     b: ir.Value
     b_depth: Index
-    prefetch: Prefetch = Prefetch(0, 0)
+    prefetch: Prefetch = Prefetch(0, 0, 0)
 
 
 class RegisterBlock:
@@ -63,15 +65,22 @@ class RegisterBlock:
         self.vectors = vectors
         self.lanes = k.target.lanes(dtype)
 
-    def product(self, factors: Factors, depth: Index, whole_turns: bool) -> list[ir.Value]:
-        """a[0:rows, 0:depth] @ b[0:depth, :], row by row, summed in the order of depth.
+    def zeros(self) -> list[ir.Value]:
+        """What sums begin with."""
+        return [constant(self.dtype, 0.0, self.lanes)] * (self.rows * self.vectors)
 
-        `whole_turns`: depth is known to be a multiple of UNROLL.
+    def product(
+        self, factors: Factors, depth: Index, whole_turns: bool, begin: list[ir.Value] | None = None
+    ) -> list[ir.Value]:
+        """begin + a[0:rows, 0:depth] @ b[0:depth, :], row by row, summed in the order of depth.
+
+        `whole_turns`: depth is known to be a multiple of UNROLL. `begin`: the sums of what comes before; None: zeros,
+        or with VNNI dot products what the right factor says.
         """
         k = self.k
         spacing = self.rows if isinstance(factors.a_row, int) else _ROWS_A_POINTER
         rows = [k.at(factors.a, k.mul(factors.a_row, row), self.dtype) for row in range(0, self.rows, spacing)]
-        sums = [constant(self.dtype, 0.0, self.lanes)] * (self.rows * self.vectors)
+        sums = self.zeros() if begin is None else begin
         b = factors.b
         if self.vnni:
             sums = [load(k, b, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)] * self.rows
@@ -79,8 +88,7 @@ class RegisterBlock:
         carry = [*sums, *rows, b]
         most = depth if whole_turns else k.mul(k.div(depth, UNROLL), UNROLL)
         with loop(k, 0, most, UNROLL, carry=carry, name="depth") as turn:
-            for line in range(factors.prefetch.lines):
-                prefetch(k, turn.carry[-1], k.add(factors.prefetch.offset, line * LINE))
+            self._prefetch(turn.carry[-1], factors.prefetch)
             turn.next(*self._steps(factors, spacing, list(turn.carry), UNROLL))
         carry = list(turn.carry)
         if not whole_turns:
@@ -88,6 +96,15 @@ class RegisterBlock:
                 turn.next(*self._steps(factors, spacing, list(turn.carry), 1))
             carry = list(turn.carry)
         return carry[: len(sums)]
+
+    def _prefetch(self, b: ir.Value, wanted: Prefetch, line: int = 0) -> None:
+        """Prefetches the lines from number `line` on for the turn that reads the right factor at `b`."""
+        k = self.k
+        if line == wanted.most:
+            return
+        with nullcontext() if isinstance(wanted.lines, int) else when(k, k.less(line, wanted.lines)):
+            prefetch(k, b, k.add(wanted.offset, line * LINE))
+            self._prefetch(b, wanted, line + 1)
 
     def _steps(self, factors: Factors, spacing: int, carry: list[ir.Value], steps: int) -> list[ir.Value]:
         """The loop's variables after `steps` steps: sums, pointers to every `spacing`th row of a, pointer to b."""

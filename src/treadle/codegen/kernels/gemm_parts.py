@@ -1,6 +1,8 @@
 """A matrix product's depth in parts: the sums of all blocks of a chunk are kept in scratch from one part to the next.
 
-So what a chunk reads of both factors for one part stays in L2, however deep the product is.
+So what a chunk reads of both factors for one part stays in L2, however deep the product is. Short parts of several
+panels by turns make each panel a stream of its own: the CPU prefetches each up to the end of a page, and several keep
+more of the memory busy than one.
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop, values_of_either
 from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import I64
+from treadle.codegen.kernels.gemm_block import RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue
-
-Finish = Callable[[list[ir.Value]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +41,29 @@ def parts_of(k: Kernel, depth: Index, length: Index) -> Iterator[Part]:
         yield Part(begin, k.min(rest, length), first, k.less(rest, k.add(length, 1)))
 
 
-def add_up(
-    k: Kernel, epilogue: Epilogue, sums: list[ir.Value], vectors: int, part: Part, waiting: ir.Value, finish: Finish
+def sums_before(k: Kernel, epilogue: Epilogue, block: RegisterBlock, part: Part, waiting: ir.Value) -> list[ir.Value]:
+    """The sums of a block over all parts before this one, which wait at `waiting`."""
+
+    def earlier() -> list[ir.Value]:
+        places = (row * epilogue.width + v * epilogue.lanes for row in range(block.rows) for v in range(block.vectors))
+        return [load(k, waiting, place, epilogue.dtype, epilogue.lanes) for place in places]
+
+    return values_of_either(k, part.first, block.zeros, earlier)
+
+
+def finish_or_wait(
+    k: Kernel,
+    epilogue: Epilogue,
+    sums: list[ir.Value],
+    vectors: int,
+    part: Part,
+    waiting: ir.Value,
+    finish: Callable[[list[ir.Value]], None],
 ) -> None:
-    """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`, and keep them there;
-    after the last part pass them to `finish`."""
-
-    def with_earlier() -> list[ir.Value]:
-        plus = k.b.fadd if epilogue.dtype.is_float else k.b.add
-        added = []
-        for number, value in enumerate(sums):
-            row, v = divmod(number, vectors)
-            earlier = load(k, waiting, row * epilogue.width + v * epilogue.lanes, epilogue.dtype, epilogue.lanes)
-            added.append(plus(earlier, value))
-        return added
-
-    added = values_of_either(k, part.first, lambda: sums, with_earlier)
+    """Pass the sums of a block, rows of `vectors` vectors, to `finish` after the last part; else keep them at
+    `waiting`."""
     with either(k, part.last) as (ends, waits):
         with ends:
-            finish(added)
+            finish(sums)
         with waits:
-            epilogue.spill(added, vectors, waiting)
+            epilogue.spill(sums, vectors, waiting)

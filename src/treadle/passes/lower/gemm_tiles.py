@@ -35,7 +35,7 @@ _SHORT = 128
 _UNEVEN = 1.03
 """What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
 
-_USUAL_SHARERS = 8
+_MOST_OPEN_SHARERS = 4
 
 _MOST_SHARERS = 16
 """Where more blocks than this use a panel, the time in which the first one waits for it matters little."""
@@ -47,6 +47,12 @@ PART_BYTES = 2048
 
 PART_BLOCKS = 16
 """Fewer blocks of rows fit L2 beside a panel of the whole depth."""
+
+STREAMS = 4
+"""Panels that a single block multiplies by turns. More are hardly faster (python -m benches.micro.gemm "few rows")."""
+
+STREAM_BYTES = 512
+"""Of a panel that are read in each turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +115,14 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
 
 
 def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
-    """The tile that needs the least time for many rows. Of equals the widest: its code is short."""
+    """The tile that needs the least time for many rows. Of equals the highest, which reads the right factor least
+    often, and of these the widest, whose code is short.
+
+    It leaves a register: where a kernel has several heights and blocks take all, LLVM keeps sums in memory.
+    """
 
     def most_rows(vectors: int) -> int:
-        return min(_most_rows(vectors, registers), MAX_ROWS if vectors == 1 else MAX_OPEN_ROWS)
+        return min(_most_rows(vectors, registers - 1), MAX_ROWS if vectors == 1 else MAX_OPEN_ROWS)
 
     def cost(vectors: int) -> float:
         tile = cut_rows(MANY_ROWS, most_rows(vectors), vectors)
@@ -124,8 +134,8 @@ def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers
     widths = range(1, most + 1)
     costs = {vectors: cost(vectors) for vectors in widths if most_rows(vectors) > 0}
     least = min(costs.values())
-    vectors = max(vectors for vectors in costs if costs[vectors] * 0.995 <= least)
-    return cut_open_rows(rows, most_rows(vectors), vectors)
+    height, vectors = max((most_rows(vectors), vectors) for vectors in costs if costs[vectors] * 0.99 <= least)
+    return cut_open_rows(rows, height, vectors)
 
 
 def _most_rows(vectors: int, registers: int) -> int:
@@ -174,20 +184,51 @@ def _block_cost(rows: int, vectors: int, depth: int) -> float:
     return step * max(depth, 1) + 2 * rows * vectors + 12
 
 
-def choose_part(depth: int, size: int, blocks: int, lanes: int) -> int:
-    """The part of `depth` elements, of `size` bytes, that a chunk multiplies at once where factors come from memory.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How a chunk goes through its panels: `length` elements of the depth of `panels` panels by turns, then the next
+    part of them, until they are done.
 
-    What a chunk reads of both factors then stays in L2. Parts have one length, a multiple of `lanes`; the last one may
-    be shorter. It is `depth` where all of it fits, and where that is open.
+    `several`: whether there may be more than one part. `share`: the part of the depth whose panels a chunk keeps in L2.
     """
-    if is_expression(depth) or depth * size < WHOLE_BYTES:
+
+    length: int
+    panels: int
+    several: bool
+    share: float
+
+
+def choose_parts(depth: int, size: int, tile: Tile, panels: int, lanes: int, *, packed: bool) -> Parts:
+    """The parts of a product of `panels` panels whose factors come from memory; `packed`: the right one is a constant.
+
+    Elements have `size` bytes. Where there are many blocks of rows, what a chunk reads of both factors for one part
+    stays in L2, however deep the product is. A single block reads each panel once, and waits for memory: short parts of
+    several panels are several streams from it. There is one part where neither helps, and where the depth is open.
+    Parts have one length; the last one may be shorter.
+    """
+    if is_expression(depth):
+        return Parts(depth, 1, several=False, share=1.0)
+    long, blocks = _long_part(depth, size, lanes), tile.blocks
+    short = -(-STREAM_BYTES // (tile.vectors * lanes * size * UNROLL)) * UNROLL
+    if not packed or short >= depth:
+        short = depth
+    if not is_expression(blocks):
+        if blocks == 1:
+            return Parts(short, min(STREAMS, panels), short < depth, share=1.0)
+        length = depth if blocks < PART_BLOCKS else long
+        return Parts(length, panels, length < depth, length / maximum(depth, 1))
+    single, fit = (1 - minimum(blocks // number, 1) for number in (2, PART_BLOCKS))
+    kept = long + fit * (depth - long)
+    by_turns = panels + single * (minimum(STREAMS, panels) - panels)
+    return Parts(kept + single * (short - depth), by_turns, min(short, long) < depth, kept / depth)
+
+
+def _long_part(depth: int, size: int, lanes: int) -> int:
+    """The longest part of which both factors' share stays in L2; the whole depth if that is not deep."""
+    if depth * size < WHOLE_BYTES:
         return depth
     parts = -(-depth * size // PART_BYTES)
-    part = -(-depth // (parts * lanes)) * lanes
-    if is_expression(blocks):
-        fits = 1 - minimum(blocks // PART_BLOCKS, 1)
-        return part + fits * (depth - part)
-    return depth if blocks < PART_BLOCKS else part
+    return -(-depth // (parts * lanes)) * lanes
 
 
 def choose_grid(
@@ -224,18 +265,34 @@ def choose_grid(
     )
 
 
-def prefetched_panel(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:
-    """(cache lines of a later packed panel that each turn of a block prefetches, how many panels later).
+@dataclass(frozen=True, slots=True)
+class Prefetched:
+    """What each turn of a block prefetches: `lines` cache lines, at most `most`, of the panel that is multiplied
+    `panels` later."""
 
-    A row of a panel is `step_bytes` long. The blocks of a chunk prefetch the whole panel together: not the next one,
-    which another worker may have begun by then, but the one behind it. The memory behind the last panel of a constant
-    may be the next constant; if it is not, no harm is done. A single block always waits for memory, and gains nothing
-    from a prefetch. Chunks of products in `parts` are longer, and prefetch the next panel. Where the number of blocks
-    is open, each prefetches what _USUAL_SHARERS would.
+    lines: int
+    most: int
+    panels: int
+
+
+NO_PREFETCH = Prefetched(0, 0, 0)
+
+
+def prefetched_panel(grid: Grid, step_bytes: int, *, in_parts: bool) -> Prefetched:
+    """How the blocks of a chunk prefetch a later packed panel, of which a row is `step_bytes` long.
+
+    They prefetch the whole panel together: not the next one, which another worker may have begun by then, but the one
+    behind it. The memory behind the last panel of a constant may be the next constant; if it is not, no harm is done. A
+    single block always waits for memory, and gains nothing from a prefetch. Chunks of products in parts are longer, and
+    prefetch the next panel. Where the number of blocks is open, up to four share the work, and further ones do as much.
     """
     turn_lines = -(-UNROLL * step_bytes // LINE)
+    later = 1 if in_parts else 2
     if is_expression(grid.blocks):
-        return -(-turn_lines // _USUAL_SHARERS), 1 if parts else 2
-    if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not parts):
-        return 0, 0
-    return -(-turn_lines // grid.blocks), 1 if parts else 2
+        shared = ceil_div(turn_lines, minimum(grid.blocks, _MOST_OPEN_SHARERS))
+        several = minimum(grid.blocks - 1, 1)
+        return Prefetched(several * shared, -(-turn_lines // 2), later)
+    if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not in_parts):
+        return NO_PREFETCH
+    lines = -(-turn_lines // grid.blocks)
+    return Prefetched(lines, lines, later)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from treadle.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
-from treadle.graph.dim import ceil_div, divides, equals, is_expression, maximum, real_maximum
+from treadle.graph.dim import ceil_div, divides, equals, is_expression, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor, shares_panels
-from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, prefetched_panel
+from treadle.passes.lower.gemm_tiles import (
+    NO_PREFETCH,
+    Grid,
+    Parts,
+    Prefetched,
+    Tile,
+    choose_grid,
+    choose_parts,
+    choose_tile,
+    prefetched_panel,
+)
 from treadle.passes.lower.registers import sum_registers
 from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
@@ -112,10 +122,9 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         right, call = packed_by_call(node, ctx, product, right, tile.vectors)
         calls.append(call)
     product = replace(product, b=right.matrices)
-    parts = not equals(tiling.part, depth)
-    prefetch = (0, 0)
+    prefetch = NO_PREFETCH
     if tiling.streams and right.source == "packed":
-        prefetch = prefetched_panel(grid, width * dtype.size, parts)
+        prefetch = prefetched_panel(grid, width * dtype.size, in_parts=tiling.parts.several)
     edge = _edge(product, width, lanes)
     copied = right.copies or (right.source == "rows" and edge > 0)
     spec = GemmSpec(
@@ -131,9 +140,9 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         edge=edge,
         grid=not (equals(grid.chunks, 1) and equals(product.batches, 1)),
         batch_rank=len(product.batch),
-        prefetch_lines=prefetch[0],
-        prefetch_panels=prefetch[1],
-        parts=parts,
+        prefetch_lines=prefetch.most,
+        prefetch_panels=prefetch.panels,
+        parts=tiling.parts.several,
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(operand.kind for operand in product.epilogue),
     )
@@ -142,11 +151,11 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         spec,
         (node.output,),
         (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
-        args=_args(product, tile, tiling, right.panel),
+        args=_args(product, tile, tiling, prefetch, right.panel),
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
         cost=tiling.cost,
-        scratch=_scratch(tile, tiling, width, copied, parts) * dtype.size,
+        scratch=_scratch(tile, tiling, width, copied) * dtype.size,
     )
     return [*calls, product_call]
 
@@ -163,12 +172,12 @@ def _edge(product: Operands, width: int, lanes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Tiling:
-    """The tiling of a product: the grid of chunks, the panels, the part of the depth that is multiplied at once, the
-    time of all in ns, and whether factors come from memory."""
+    """The tiling of a product: the grid of chunks, the panels, the parts of the depth, the time of all in ns, and
+    whether factors come from memory."""
 
     grid: Grid
     panels: int
-    part: int
+    parts: Parts
     cost: float
     streams: bool
 
@@ -185,20 +194,23 @@ def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, 
     a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
     moved = (rows * depth + depth * columns + rows * columns) * dtype.size
     streams = product.b.value.is_constant or (not is_expression(moved) and moved > target.last_cache)
-    part = choose_part(depth, dtype.size, tile.blocks, lanes) if streams and each != 4 else depth
-    block_ns, share = panel_ns / tile.blocks, part / maximum(depth, 1)
-    grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, share)
-    return _Tiling(grid, panels, part, CALL_NS + product.batches * panels * panel_ns, streams)
+    parts = Parts(depth, 1, several=False, share=1.0)
+    if streams and each != 4:
+        parts = choose_parts(depth, dtype.size, tile, panels, lanes, packed=product.b.value.is_constant)
+    block_ns = panel_ns / tile.blocks
+    grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, parts.share)
+    return _Tiling(grid, panels, parts, CALL_NS + product.batches * panels * panel_ns, streams)
 
 
-def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, parts: bool) -> int:
+def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool) -> int:
     """Elements of scratch of the `gemm` kernel: a block, a copied panel, the sums of a chunk between parts of the
     depth."""
-    block, grid = tile.heights[0] * width, tiling.grid
-    return block + (tiling.part * width if copied else 0) + (block * grid.blocks * grid.panels if parts else 0)
+    block, grid, parts = tile.heights[0] * width, tiling.grid, tiling.parts
+    waiting = block * grid.blocks * minimum(grid.panels, parts.panels) if parts.several else 0
+    return block + (parts.length * width if copied else 0) + waiting
 
 
-def _args(product: Operands, tile: Tile, tiling: _Tiling, b_panel: int) -> GemmArgs[int]:
+def _args(product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, b_panel: int) -> GemmArgs[int]:
     grid = tiling.grid
     return GemmArgs(
         columns=product.columns,
@@ -219,7 +231,9 @@ def _args(product: Operands, tile: Tile, tiling: _Tiling, b_panel: int) -> GemmA
         panels_per_chunk=grid.panels,
         block_chunks=grid.block_chunks,
         panel_chunks=grid.panel_chunks,
-        part=tiling.part,
+        part=tiling.parts.length,
+        panels_at_once=tiling.parts.panels,
+        prefetch_lines=prefetch.lines,
         epilogue_rows=tuple(operand.row for operand in product.epilogue),
         sizes=product.batch,
         a_batch=product.a.batch,

@@ -39,7 +39,7 @@ class GemmSpec(BatchedSpec):
     grid: bool
     """There is more than one chunk."""
     prefetch_lines: int
-    """Cache lines of a later panel that each turn of a register block prefetches."""
+    """The most cache lines of a later panel that each turn of a register block prefetches."""
     prefetch_panels: int
     """How many panels later that panel is multiplied."""
     parts: bool
@@ -85,6 +85,10 @@ class GemmArgs(BatchArgs[T]):
     panel_chunks: T
     part: T
     """Elements of the depth that are taken at once."""
+    panels_at_once: T
+    """Panels of a chunk that are multiplied part by part, before the next ones are."""
+    prefetch_lines: T
+    """Cache lines that each turn prefetches. A kernel for a known number of rows always prefetches the most."""
     epilogue_rows: tuple[T, ...]
     """Row strides of the epilogue's operands."""
 
