@@ -26,6 +26,7 @@ _ATOMS: dict[str, Callable[..., int]] = {
     "floor": math.floor,
     "ceil": math.ceil,
     "round": round,
+    "less": operator.lt,
 }
 
 ROUNDINGS: dict[str, Callable[..., int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}

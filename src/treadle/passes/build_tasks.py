@@ -57,7 +57,7 @@ def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[
     their tasks, and the tasks.
     """
     groups = [
-        _Group([number], hint_of(call.cost), set(after[number]), set(), call.blocking or call.function is not None)
+        _Group([number], hint_of(call.cost), set(after[number]), set(), _is_single(call))
         for number, call in enumerate(calls)
     ]
     for number, before in enumerate(after):
@@ -74,6 +74,11 @@ def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[
         tasks.append(Task(len(ordered), len(group.calls), tuple(sorted(group.before)), priority[number], blocking))
         ordered.extend(calls[call] for call in group.calls)
     return ordered, tasks
+
+
+def _is_single(call: Call) -> bool:
+    """Whether `call` is a task of its own. A variant is: it may cost much for other sizes than the samples."""
+    return call.blocking or call.function is not None or call.variant is not None
 
 
 def _join_chains(groups: list[_Group]) -> list[_Group]:

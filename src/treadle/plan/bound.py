@@ -57,6 +57,7 @@ def bound_call(call: Call, sizes: Mapping[str, int], functions: Functions) -> Ca
         scratch=number(call.scratch),
         flops=number(call.flops),
         traffic=number(call.traffic),
+        variant=number(call.variant),
         offsets={at: number(offset) for at, offset in call.offsets.items()},
     )
 

@@ -13,6 +13,19 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
 PythonFunction = Callable[[Sequence[int], list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of several ways to compute a node, of which binding takes one.
+
+    Attributes:
+        name: What is special about it.
+        taken: 1 for the sizes at which it is taken, else 0.
+    """
+
+    name: str
+    taken: int
+
+
 @dataclass(slots=True)
 class Call:
     """One step of a plan.
@@ -45,6 +58,8 @@ class Call:
     caps: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     """Why it runs as it does, where that is not as the settings have it."""
+    variant: Variant | None = None
+    """What binding may leave out, by giving it no chunks; None: it always runs."""
     offsets: dict[int, int] = field(default_factory=dict)
     """Byte offsets to add to single pointers, by pointer number."""
 

@@ -11,6 +11,7 @@ import click
 
 from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import duration, number, print_json, shape, shorten, size, table, width
+from treadle.cli.variants import is_taken, variants_of
 from treadle.compile import runner_of
 from treadle.errors import ShapeError
 from treadle.graph.dim import RealExpr, is_expression
@@ -100,6 +101,7 @@ def open_plan(plan: Open) -> dict[str, Any]:
         "samples": plan.samples,
         "inputs": [{"name": port.name, "shape": shape_of(port.shape)} for port in plan.plan.inputs],
         "outputs": [{"name": port.name, "shape": shape_of(port.shape)} for port in plan.plan.outputs],
+        "variants": variants_of(plan.plan, plan.samples),
         "steps": [
             {"node": call.node, "op": call.op, "shapes": [shape_of(value.static_shape) for value in call.writes]}
             for call in plan.plan.calls
@@ -145,6 +147,7 @@ def steps(plan: Plan, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
             "node": call.node,
             "op": call.op,
             "runs_as": runs_as(call),
+            "variant": call.variant and call.variant.name,
             "native": call.spec is not None,
             "shapes": [shape_of(value.static_shape, sizes) for value in call.writes],
             "chunks": None if is_expression(call.chunks) else call.chunks,
@@ -154,6 +157,7 @@ def steps(plan: Plan, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
             "note": call.note,
         }
         for call in plan.calls
+        if sizes is None or is_taken(call, sizes)
     ]
 
 
@@ -201,6 +205,15 @@ def print_open_plans(report: dict[str, Any], why: str) -> None:
         click.echo(f"\nplan {at + 1} of {len(report['open_plans'])}{used}, is valid for")
         for guard in plan["guards"]:
             click.echo(f"  {guard}")
+        if plan["variants"]:
+            samples = ", ".join(f"{name} = {size}" for name, size in plan["samples"].items())
+            click.echo(f"variants by one size while the others are {samples}:")
+            rows = [
+                [each["node"], dim, ", ".join(f"{first}-{last} {name}" for first, last, name in found)]
+                for each in plan["variants"]
+                for dim, found in each["ranges"].items()
+            ]
+            click.echo(table(["node", "size", "taken"], rows))
 
 
 def step_rows(steps: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]], str]:
@@ -211,7 +224,8 @@ def step_rows(steps: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str
     header = ["node", "op", "runs as", "results", "FLOPs", "traffic"]
     rows = [
         [
-            shorten(step["node"], max(24, width() - 90)), step["op"], step["runs_as"],
+            shorten(step["node"], max(24, width() - 90)), step["op"],
+            " ".join(filter(None, (step["runs_as"], step["variant"]))),
             shorten(" ".join(map(shape, step["shapes"])), _MOST_TEXT),
             amount(step["flops"], number), amount(step["bytes"], size),
         ]
