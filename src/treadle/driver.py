@@ -25,6 +25,7 @@ from treadle.graph.template import Template
 from treadle.lru import LRU
 from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
+from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.lower.searches import FUNCTIONS
@@ -113,6 +114,12 @@ def compile_open(
             return _compile_for_samples(model, options, outputs, _large_samples(model))
         except (ModelError, ShapeError):
             raise error from None
+
+
+def may_open(model: Graph | Template, sizes: Mapping[str, int]) -> bool:
+    """Return whether a plan for all sizes may serve these ones of the symbols, by name: not all that are 0."""
+    empty = {name for name, size in sizes.items() if size == 0}
+    return not empty or (isinstance(model, Graph) and empty <= appended_dims(model))
 
 
 def _large_samples(model: Graph | Template) -> dict[str, int]:
@@ -216,7 +223,7 @@ class Open:
     def guards(self) -> list[str]:
         """The conditions under which the plan is valid, such as "length <= 512"."""
         symbols = self.facts.symbols.items()
-        least = [f"{name} >= {symbol.least}" for name, symbol in symbols]
+        least = [f"{name} >= {symbol.least}" for name, symbol in symbols if symbol.least > 0]
         most = [f"{name} <= {symbol.most}" for name, symbol in symbols if symbol.most < MOST_ELEMENTS]
         return list(dict.fromkeys((*least, *most, *map(str, self.facts.guards))))
 

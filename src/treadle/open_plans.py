@@ -113,6 +113,8 @@ class OpenPlans:
             outputs: The names of the outputs to compute.
             hints: The sizes to compile the first plan for; None: those of `shapes`, as for all further plans.
         """
+        from treadle.driver import may_open
+
         sizes = sizes_of(model.inputs, shapes, dims_of(model))
         if sizes is None:
             return None
@@ -120,7 +122,7 @@ class OpenPlans:
             bound = self.bound(sizes, outputs)
             if bound is not None:
                 return bound
-            if 0 in sizes.values():
+            if not may_open(model, sizes):
                 return None
             if hints is not None and not self._plans.get(outputs):
                 first = self.compile(model, options, outputs, hints)

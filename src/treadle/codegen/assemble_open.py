@@ -75,7 +75,7 @@ class _Slots:
 
     def __init__(self, encoder: Encoder, plan: Plan, facts: Facts) -> None:
         symbols = facts.symbols.values()
-        self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in symbols]
+        self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in symbols if symbol.least > 0]
         self.guards += [
             encoder.at_least(-symbol, -int(symbol.most)) for symbol in symbols if symbol.most < MOST_ELEMENTS
         ]

@@ -14,6 +14,7 @@ from treadle.graph.open_dims import OpenDims
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
+from treadle.passes.appended_dims import appended_dims
 
 
 def specialize(graph: Graph, shapes: Mapping[str, StaticShape], dtypes: Mapping[str, DType] | None = None) -> Graph:
@@ -40,7 +41,7 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
 
     Args:
         graph: A graph whose inputs have dtypes and shapes.
-        facts: Where the symbols are made: equal names are one symbol.
+        facts: Where the symbols are made: equal names are one symbol. Only those of `appended_dims` may be 0.
         hints: The sample sizes of symbols by name; those left out get one of their own.
 
     Raises:
@@ -48,14 +49,19 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
         ModelError: A file that constants lie in was changed.
     """
     verify_files([value.data for value in graph.constants() if value.data is not None])
+    appended = appended_dims(graph)
+
+    def size(dim: int | str) -> int:
+        if not isinstance(dim, str):
+            return dim
+        hint = hints.get(dim, sample_size(len(facts.symbols)))
+        return facts.symbol(dim, hint, least=0 if dim in appended else 1)
+
     opened: dict[str, Shape] = {}
     for value in graph.inputs:
         if value.shape is None:
             raise InputError(f"input {value.name!r} is declared as any shape; its rank must be known")
-        opened[value.name] = tuple(
-            facts.symbol(dim, hints.get(dim, sample_size(len(facts.symbols)))) if isinstance(dim, str) else dim
-            for dim in value.shape
-        )
+        opened[value.name] = tuple(map(size, value.shape))
     return copy_graph(graph, opened)
 
 

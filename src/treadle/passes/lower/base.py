@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.graph.dim import DimExpr, ceil_div, computed, real_maximum
+from treadle.graph.dim import DimExpr, at_least, ceil_div, computed, is_expression, real_maximum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -164,9 +164,10 @@ def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, i
     """Returns (chunks, units per chunk) for `units` units of work.
 
     There are about as many chunks as the work is worth, with little load imbalance. The partition depends on the work
-    alone, never on thread settings. Units per chunk is a multiple of `multiple`; the last chunk may be short.
+    alone, never on thread settings. Units per chunk is a multiple of `multiple`; the last chunk may be short. An open
+    number of units may be 0: then there are no chunks.
     """
-    if units <= 0:
+    if not (is_expression(units) and at_least(units, 0)) and units <= 0:
         return 1, max(units, 1)
     per_chunk = computed("units_per_chunk", searches.units_per_chunk, (units, ns_per_unit, multiple), least=1)
     return ceil_div(units, per_chunk), per_chunk

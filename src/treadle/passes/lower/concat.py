@@ -48,7 +48,7 @@ def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
         shape = physical_shape(value.static_shape, value.layout)
         if value in ctx.in_place or (in_one_piece and _may_live_in(value, ctx)):
             ctx.alias(value, y, start * y.known_dtype.size)
-        elif elements(shape):
+        elif not equals(elements(shape), 0):
             axes = [Axis(*numbers) for numbers in zip(shape, strides, strides_of(shape), strict=True)]
             calls.append(copy_call(node, ctx, y, value, axes, target_start=start))
         start += shape[axis] * strides[axis]

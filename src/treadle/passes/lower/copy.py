@@ -96,7 +96,7 @@ def copy_call(
     """The call that does the copy. Starts and strides count elements; the innermost target stride is 1."""
     size = target.known_dtype.size
     total = elements(axis.size for axis in axes)
-    rest = merged(axes) if total else []
+    rest = [] if equals(total, 0) else merged(axes)
     if not rest or not equals(rest[-1].target, 1):
         rest.append(Axis(minimum(total, 1), 1, 1))
     inner, outer = rest[-1], rest[:-1]
@@ -130,7 +130,7 @@ class _Copy:
         size = self.target.known_dtype.size
         most, fall = inner.size, 0
         if not at_most(inner.size * size, _PIECE_BYTES):
-            most = fall = minimum(_PIECE_BYTES // size, inner.size)
+            most = fall = maximum(minimum(_PIECE_BYTES // size, inner.size), 1)
             outer = [*outer, Axis(ceil_div(inner.size, most), most, most * inner.source)]
         outer = outer or [Axis(1, 0, 0)]
         units = 0 if equals(inner.size, 0) else elements(axis.size for axis in outer)

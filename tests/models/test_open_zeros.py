@@ -1,0 +1,131 @@
+"""Open dimensions of size 0: the empty past of a decoder has no plan of its own, an empty batch gives empty results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import treadle
+from tests.models.small import FLOAT, ModelWriter
+from tests.models.test_open_sizes import MODELS, attention, given
+from treadle.compile import runner_of
+from treadle.driver import Bound
+
+Array = np.ndarray[Any, Any]
+
+DECODERS = ("decoder", "causal decoder", "decoder step")
+"""Models of `test_open_sizes` with inputs to which they append."""
+
+
+@pytest.fixture
+def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions compile their model themselves: with this knob they neither read nor write compiled models."""
+    monkeypatch.setenv("TREADLE_DEBUG", "1")
+
+
+def masked_decoder() -> bytes:
+    """One head whose mask has a length of its own, `total`, which must be that of the past and the new tokens."""
+    w = ModelWriter()
+    q, k, v = (w.op("MatMul", "x", w.random(16, 16)) for _ in range(3))
+    keys, values = (w.op("Concat", f"past_{name}", new, axis=1) for name, new in (("k", k), ("v", v)))
+    scores = w.op("MatMul", q, w.op("Transpose", keys, perm=[0, 2, 1]))
+    shares = w.op("Softmax", w.op("Add", scores, w.op("Unsqueeze", "mask", w.constant(np.array([1])))), axis=-1)
+    y = w.op("MatMul", shares, values)
+    past = (FLOAT, ["batch", "past", 16])
+    inputs = {"x": (FLOAT, ["batch", "new", 16]), "mask": (FLOAT, ["batch", "total"]), "past_k": past, "past_v": past}
+    outputs: dict[str, tuple[int, list[Any] | None]] = dict.fromkeys((y, keys, values), (FLOAT, None))
+    return bytes(w.model(inputs, outputs).SerializeToString())
+
+
+def compare(session: treadle.Session, content: bytes, sizes: dict[str, int]) -> None:
+    """Runs `session` of the model `content` for inputs of these sizes and compares with the onnx package."""
+    proto = onnx.load_from_string(content)
+    feeds = given(proto.graph.input, sizes)
+    wanted = ReferenceEvaluator(proto).run(None, feeds)
+    for want, found in zip(wanted, session.run(feeds).values(), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+@pytest.mark.parametrize("name", DECODERS)
+def test_one_plan_serves_an_empty_past_and_a_growing_one(name: str) -> None:
+    """The plan that loading has compiled, with the same bits at every number of threads."""
+    content = MODELS[name]()
+    session = treadle.Session(content)
+    inputs = onnx.load_from_string(content).graph.input
+    for past in (0, 1, 2, 33, 0):
+        for batch, length in ((1, 12), (3, 1)):
+            sizes = {"batch": batch, "length": length, "past": past}
+            compare(session, content, sizes)
+            feeds = given(inputs, sizes)
+            one, two = (session.run(feeds, intra_op=threads)["y"] for threads in (1, 2))
+            np.testing.assert_array_equal(one, two)
+
+    assert session.compiles == 1
+    (plan,) = session.open_plans()
+    assert [guard for guard in plan.guards if "past" in guard] == []
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+def test_a_first_run_with_an_empty_past_compiles_the_plan_for_all_sizes() -> None:
+    """Where the sample sizes do not fit, because a mask has a length of its own."""
+    content = masked_decoder()
+    session = treadle.Session(content)
+    assert session.why_per_size() is not None
+
+    for past, new in ((0, 5), (5, 1), (6, 1), (7, 3), (0, 1), (0, 9)):
+        compare(session, content, {"batch": 2, "past": past, "new": new, "total": past + new})
+
+    assert session.compiles == 1
+    (plan,) = session.open_plans()
+    assert plan.guards == ["batch >= 1", "new >= 1", "total >= 1", "new + past == total"]
+
+
+def test_a_plan_from_disk_serves_an_empty_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second session compiles nothing."""
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path))
+    monkeypatch.setenv("TREADLE_OUT_OF_PROCESS", "off")
+    content = attention(past=True)
+    assert treadle.Session(content).compiles == 1
+
+    second = treadle.Session(content)
+    for past in (0, 1, 2):
+        compare(second, content, {"batch": 2, "length": 3, "past": past})
+
+    assert second.compiles == 0
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+@pytest.mark.parametrize("name", ["encoder", "decoder", "causal decoder"])
+def test_an_empty_batch_gives_empty_results(name: str) -> None:
+    """The next batch runs by the plan for all sizes."""
+    content = MODELS[name]()
+    session = treadle.Session(content)
+    for batch in (0, 2, 0):
+        for past in (0, 4):
+            compare(session, content, {"batch": batch, "length": 7, "past": past})
+
+    assert len(session.open_plans()) == 1
+    compare(session, content, {"batch": 1, "length": 7, "past": 4})
+    recent = runner_of(session).recent
+    assert recent is not None
+    assert isinstance(recent.plan, Bound)
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+def test_a_dimension_that_more_than_concatenations_read_is_at_least_1() -> None:
+    """An input that is multiplied as well as appended to has plans for sizes of 1 and more; 0 is still right."""
+    w = ModelWriter()
+    total = w.op("ReduceSum", "x", w.constant(np.array([0])), keepdims=1)
+    y = w.op("Concat", "x", total, axis=0)
+    content = w.model({"x": (FLOAT, ["rows", 8])}, {y: (FLOAT, None)}).SerializeToString()
+    session = treadle.Session(content)
+    assert [plan.guards for plan in session.open_plans()] == [["rows >= 1"]]
+
+    for rows in (3, 0, 1):
+        compare(session, content, {"rows": rows})
