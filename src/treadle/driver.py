@@ -97,7 +97,8 @@ def compile_open(
         options: How to compile.
         outputs: The names of the outputs to compute.
         hints: Sizes of symbols by which decisions are taken that no proof settles, sample sizes for the others; None:
-            sample sizes, small ones if they fit the model, else large ones.
+            sample sizes, small ones if they fit the model, else large ones. The plan is for those of `empty_dims` that
+            are 0 only.
 
     Returns:
         A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
@@ -116,10 +117,10 @@ def compile_open(
             raise error from None
 
 
-def may_open(model: Graph | Template, sizes: Mapping[str, int]) -> bool:
-    """Return whether a plan for all sizes may serve these ones of the symbols, by name: not all that are 0."""
-    empty = {name for name, size in sizes.items() if size == 0}
-    return not empty or (isinstance(model, Graph) and empty <= appended_dims(model))
+def empty_dims(model: Graph | Template, sizes: Mapping[str, int]) -> frozenset[str]:
+    """Return the symbols for whose `sizes` of 0, by name, `model` needs a plan that is for 0 only."""
+    empty = frozenset(name for name, size in sizes.items() if size == 0)
+    return empty - appended_dims(model) if empty and isinstance(model, Graph) else empty
 
 
 def _large_samples(model: Graph | Template) -> dict[str, int]:
@@ -224,7 +225,11 @@ class Open:
         """The conditions under which the plan is valid, such as "length <= 512"."""
         symbols = self.facts.symbols.items()
         least = [f"{name} >= {symbol.least}" for name, symbol in symbols if symbol.least > 0]
-        most = [f"{name} <= {symbol.most}" for name, symbol in symbols if symbol.most < MOST_ELEMENTS]
+        most = [
+            f"{name} {'<=' if symbol.most > 0 else '=='} {symbol.most}"
+            for name, symbol in symbols
+            if symbol.most < MOST_ELEMENTS
+        ]
         return list(dict.fromkeys((*least, *most, *map(str, self.facts.guards))))
 
     def serves(self, sizes: Mapping[str, int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from treadle import forking
 from treadle.errors import TreadleError
@@ -22,20 +22,27 @@ if TYPE_CHECKING:
     from treadle.driver import Bound, Open, Options, PerSize
 
 MOST_PLANS = 4
-"""Plans that are compiled for one model and choice of outputs. Sizes that none of them serves are compiled each for
-itself."""
+"""Plans that are compiled for one model, choice of outputs, and dimensions that are 0. Sizes that none of them serves
+are compiled each for itself."""
+
+
+class _Key(NamedTuple):
+    """What plans are for: the names of outputs, and of open dimensions that are 0."""
+
+    outputs: tuple[str, ...]
+    empty: frozenset[str] = frozenset()
 
 
 class OpenPlans:
     """Compiles a model once for all sizes, and again where an assumption of the plans so far does not hold.
 
-    Threads may share it.
+    Sizes of 0 have plans of their own, but for dimensions that are appended to. Threads may share it.
     """
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[str, ...], list[Open]] = {}
-        self._closed: set[tuple[str, ...]] = set()
-        self._reasons: dict[tuple[str, ...], PerSize] = {}
+        self._plans: dict[_Key, list[Open]] = {}
+        self._closed: set[_Key] = set()
+        self._reasons: dict[_Key, PerSize] = {}
         self._lock = forking.lock()
 
     def compile(
@@ -53,48 +60,53 @@ class OpenPlans:
             outputs: The names of the outputs to compute.
             hints: The sizes to compile for where a decision depends on them; None: sample sizes.
         """
-        from treadle.driver import PerSize, compile_open
+        from treadle.driver import PerSize, compile_open, empty_dims
 
-        if outputs in self._closed:
+        key = _Key(outputs, empty_dims(model, hints or {}))
+        if key in self._closed:
             return None
-        if len(self._plans.get(outputs, ())) >= MOST_PLANS:
-            self._close(outputs, PerSize(f"{MOST_PLANS} plans are held, the most for one model"))
+        if len(self._plans.get(key, ())) >= MOST_PLANS:
+            self._close(key, PerSize(f"{MOST_PLANS} plans are held, the most for one model"))
             return None
         if not is_enabled("open_sizes"):
-            self._reasons[outputs] = PerSize("TREADLE_DISABLE names open_sizes")
+            self._reasons[key] = PerSize("TREADLE_DISABLE names open_sizes")
             return None
         try:
             plan = compile_open(model, options(), outputs, hints)
         except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
             if hints is None:
-                self._reasons[outputs] = PerSize(f"the sample sizes do not fit: {error}")
+                self._reasons[key] = PerSize(f"the sample sizes do not fit: {error}")
             return None
         if isinstance(plan, PerSize):
-            self._close(outputs, plan)
+            self._close(key, plan)
             return None
-        self._reasons.pop(outputs, None)
-        self._plans.setdefault(outputs, []).append(plan)
+        self._reasons.pop(key, None)
+        self._plans.setdefault(key, []).append(plan)
         return plan
 
     def bound(self, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | None:
         """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""
-        for plan in self._plans.get(outputs, ()):  # the oldest first: later ones do not change what served a size
+        for plan in self.held(outputs):  # the oldest first: later ones do not change what served a size
             found = plan.bind(sizes)
             if found is not None:
                 return found
         return None
 
     def held(self, outputs: tuple[str, ...]) -> list[Open]:
-        """Return the plans held for `outputs`, the first compiled first."""
-        return list(self._plans.get(outputs, ()))
+        """Return the plans held for `outputs`, the first compiled first; those for sizes of 0 last."""
+        general = self._plans.get(_Key(outputs), [])
+        return [
+            *general,
+            *(plan for key, plans in self._plans.items() if key.outputs == outputs and key.empty for plan in plans),
+        ]
 
     def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
-        return self._reasons.get(outputs)
+        return self._reasons.get(_Key(outputs))
 
-    def _close(self, outputs: tuple[str, ...], reason: PerSize) -> None:
-        self._closed.add(outputs)
-        self._reasons[outputs] = reason
+    def _close(self, key: _Key, reason: PerSize) -> None:
+        self._closed.add(key)
+        self._reasons[key] = reason
 
     def bind(
         self,
@@ -113,7 +125,7 @@ class OpenPlans:
             outputs: The names of the outputs to compute.
             hints: The sizes to compile the first plan for; None: those of `shapes`, as for all further plans.
         """
-        from treadle.driver import may_open
+        from treadle.driver import empty_dims
 
         sizes = sizes_of(model.inputs, shapes, dims_of(model))
         if sizes is None:
@@ -122,9 +134,10 @@ class OpenPlans:
             bound = self.bound(sizes, outputs)
             if bound is not None:
                 return bound
-            if not may_open(model, sizes):
+            empty = empty_dims(model, sizes)
+            if len(empty) == len(sizes):
                 return None
-            if hints is not None and not self._plans.get(outputs):
+            if hints is not None and not empty and not self.held(outputs):
                 first = self.compile(model, options, outputs, hints)
                 bound = None if first is None else first.bind(sizes)
                 if bound is not None:

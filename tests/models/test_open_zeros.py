@@ -1,4 +1,4 @@
-"""Open dimensions of size 0: the empty past of a decoder has no plan of its own, an empty batch gives empty results."""
+"""Open dimensions of size 0: the empty past of a decoder has no plan of its own, an empty batch has one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 import treadle
 from tests.models.small import FLOAT, ModelWriter
+from tests.models.test_open_ops import CASES
 from tests.models.test_open_sizes import MODELS, attention, given
-from treadle.compile import runner_of
-from treadle.driver import Bound
 
 Array = np.ndarray[Any, Any]
 
@@ -102,19 +101,47 @@ def test_a_plan_from_disk_serves_an_empty_past(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.usefixtures("_nothing_on_disk")
 @pytest.mark.parametrize("name", ["encoder", "decoder", "causal decoder"])
-def test_an_empty_batch_gives_empty_results(name: str) -> None:
-    """The next batch runs by the plan for all sizes."""
+def test_one_more_plan_serves_an_empty_batch_of_all_other_sizes(name: str) -> None:
+    """Other batches are served by the plan for all sizes, before and after."""
     content = MODELS[name]()
     session = treadle.Session(content)
-    for batch in (0, 2, 0):
+    for batch, length in ((2, 7), (0, 7), (0, 1), (0, 30), (1, 7)):
         for past in (0, 4):
-            compare(session, content, {"batch": batch, "length": 7, "past": past})
+            compare(session, content, {"batch": batch, "length": length, "past": past})
 
-    assert len(session.open_plans()) == 1
-    compare(session, content, {"batch": 1, "length": 7, "past": 4})
-    recent = runner_of(session).recent
-    assert recent is not None
-    assert isinstance(recent.plan, Bound)
+    assert session.compiles == 2
+    assert [plan.guards for plan in session.open_plans()] == [
+        ["batch >= 1", "length >= 1"],
+        ["length >= 1", "batch == 0"],
+    ]
+    assert session.why_per_size() is None
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+@pytest.mark.parametrize("name", CASES)
+def test_ops_of_empty_operands_do_as_with_known_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each open dimension 0 in turn: the same results, or the same error."""
+    case = CASES[name]
+    session = treadle.Session(case.model())
+    monkeypatch.setenv("TREADLE_DISABLE", "open_sizes")
+    apart = treadle.Session(case.model())
+    for dim in dict.fromkeys(dim for dims in case.inputs.values() for dim in dims if isinstance(dim, str)):
+        feeds = case.feeds({**case.sizes[0], dim: 0})
+        monkeypatch.setenv("TREADLE_DISABLE", "")
+        found = outcome(session, feeds)
+        monkeypatch.setenv("TREADLE_DISABLE", "open_sizes")
+        wanted = outcome(apart, feeds)
+        assert found.keys() == wanted.keys(), dim
+        for output, array in wanted.items():
+            np.testing.assert_allclose(found[output], array, rtol=1e-5, atol=1e-6, err_msg=dim)
+
+
+def outcome(session: treadle.Session, feeds: dict[str, Array]) -> dict[str, Array]:
+    """Returns the results, or the text of the error with nothing."""
+    try:
+        return session.run(feeds)
+    except treadle.errors.TreadleError as error:
+        return {f"{type(error).__name__}: {error}": np.zeros(0)}
 
 
 @pytest.mark.usefixtures("_nothing_on_disk")

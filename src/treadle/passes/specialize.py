@@ -41,8 +41,10 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
 
     Args:
         graph: A graph whose inputs have dtypes and shapes.
-        facts: Where the symbols are made: equal names are one symbol. Only those of `appended_dims` may be 0.
-        hints: The sample sizes of symbols by name; those left out get one of their own.
+        facts: Where the symbols are made: equal names are one symbol. Those of `appended_dims` start from 0, others
+            from 1.
+        hints: The sample sizes of symbols by name; those left out get one of their own. Symbols that start from 1 and
+            whose sample size is 0 are always 0.
 
     Raises:
         InputError: An input is declared without a shape.
@@ -55,7 +57,9 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
         if not isinstance(dim, str):
             return dim
         hint = hints.get(dim, sample_size(len(facts.symbols)))
-        return facts.symbol(dim, hint, least=0 if dim in appended else 1)
+        if dim in appended:
+            return facts.symbol(dim, hint, least=0)
+        return facts.symbol(dim, hint) if hint > 0 else facts.symbol(dim, 0, least=0, most=0)
 
     opened: dict[str, Shape] = {}
     for value in graph.inputs:
@@ -71,7 +75,8 @@ def build_open(template: Template, facts: Facts, hints: Mapping[str, int]) -> Gr
     Args:
         template: One that builds open sizes, whose inputs have dtypes and shapes.
         facts: Where the symbols are made, within the bounds that the template declares.
-        hints: The sample sizes of symbols by name; those left out get one of their own.
+        hints: The sample sizes of symbols by name; those left out get one of their own. Symbols whose sample size is 0
+            are always 0.
 
     Raises:
         ModelError: The template lists what does not fit.
@@ -113,6 +118,8 @@ def _symbol(dims: OpenDims, name: str, facts: Facts, hints: Mapping[str, int]) -
     if hint is None:
         hint = dims.sample(name, sample_size(len(facts.symbols)))
     bounds = dims.bounds.get(name)
+    if hint == 0:
+        return facts.symbol(name, 0, least=0, most=0)
     if bounds is None:
         return facts.symbol(name, hint)
     return facts.symbol(name, hint, least=max(1, bounds.least), most=int(min(bounds.most, MOST_ELEMENTS)))
