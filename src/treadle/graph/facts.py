@@ -34,6 +34,9 @@ class Facts:
         self._assumed: dict[tuple[Any, ...], bool] = {}
         self._learned: dict[Terms[Atom], tuple[float, float]] = {}
         self._limits: dict[tuple[Terms[Atom], bool], Guard] = {}
+        self._sums: dict[tuple[int, int, int], int] = {}
+        self._products: dict[tuple[int, int], int] = {}
+        self._refined: dict[Terms[Atom], tuple[float, float]] = {}
 
     def symbol(self, name: str, hint: int, *, least: int = 1, most: int = MOST_ELEMENTS) -> DimExpr:
         """Returns the symbol `name`, new or as it was made: a size from `least` to `most`.
@@ -51,11 +54,19 @@ class Facts:
 
     def add(self, left: int, right: int, times: int = 1) -> int:
         """Returns left + times * right."""
-        return self._size(polynomials.added(_terms(left), _terms(right), times))
+        key = left, right, times
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = self._size(polynomials.added(_terms(left), _terms(right), times))
+        return found
 
     def multiply(self, left: int, right: int) -> int:
         """Returns left * right."""
-        return self._size(polynomials.multiplied(_terms(left), _terms(right)))
+        key = left, right
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = self._size(polynomials.multiplied(_terms(left), _terms(right)))
+        return found
 
     def divide(self, left: int, right: int) -> int:
         """Returns left // right, with Python's rounding. Raises ZeroDivisionError if `right` is 0."""
@@ -121,10 +132,9 @@ class Facts:
                 number //= shared
                 divisor = (((), number),)
                 if number == 1:
-                    return self._size(ordered(dict(terms)))
+                    return self._size(terms)
                 if any(abs(times) >= number for _, times in terms):
                     return self._divide_by_number(terms, number)
-            terms = ordered(dict(terms))
             flat = _nested(terms)
             if flat is not None:  # floor((floor(x / a) + c) / b) = floor((x + a c) / (a b))
                 inside, by, plus = flat
@@ -265,7 +275,7 @@ class Facts:
         return value.hint
 
     def _bounds(self, base: Terms[Atom]) -> tuple[float, float]:
-        least, most = _refined_bounds(base)
+        least, most = self._refined_bounds(base)
         learned = self._learned.get(base)
         if learned is not None:
             least, most = max(least, learned[0]), min(most, learned[1])
@@ -315,6 +325,12 @@ class Facts:
         if atom is not None:
             size = self._single(atom)
             atom.least, atom.most = size.least, size.most = least, most
+            self._refined.clear()
+
+    def _refined_bounds(self, terms: Terms[Atom]) -> tuple[float, float]:
+        if terms not in self._refined:
+            self._refined[terms] = _refined_bounds(terms)
+        return self._refined[terms]
 
     def _atom(self, op: str, args: tuple[Any, ...], hint: int, least: float, most: float) -> Atom:
         key = (op, *args)
@@ -336,7 +352,7 @@ class Facts:
             if len(terms) > MOST_TERMS:
                 raise LimitError(f"a size is a sum of {len(terms)} terms; at most {MOST_TERMS} are allowed")
             hint = sum(number * math.prod(atom.hint for atom in product) for product, number in terms)
-            self._expressions[terms] = DimExpr(self, terms, hint, _refined_bounds(terms))
+            self._expressions[terms] = DimExpr(self, terms, hint, self._refined_bounds(terms))
         return self._expressions[terms]
 
 
@@ -428,5 +444,5 @@ def normal(size: DimExpr) -> tuple[Terms[Atom], int, int]:
     """Returns (base, factor, constant): size = factor * base + constant, where base's first coefficient is positive."""
     inner = polynomials.without_constant(size.terms)
     factor = common_number(inner) * (1 if inner[0][1] > 0 else -1)
-    base = ordered({product: number // factor for product, number in inner})
+    base = inner if factor == 1 else tuple((product, number // factor) for product, number in inner)
     return base, factor, constant_of(size.terms)

@@ -43,20 +43,34 @@ _HUGE = 1 << 200
 def ordered(coefficients: Mapping[Product[A], int]) -> Terms[A]:
     """Returns the terms in canonical order: larger products first, then by their factors."""
     kept = [(product, number) for product, number in coefficients.items() if number]
-    kept.sort(key=lambda term: (-len(term[0]), [factor.serial for factor in term[0]]))
+    if len(kept) > 1:
+        kept.sort(key=lambda term: (-len(term[0]), [factor.serial for factor in term[0]]))
     return tuple(kept)
 
 
 def added(left: Terms[A], right: Terms[A], times: int = 1) -> Terms[A]:
     """Returns left + times * right."""
+    if not left or not right:
+        return left or scaled(right, times)
     sums = dict(left)
     for product, number in right:
         sums[product] = sums.get(product, 0) + times * number
     return ordered(sums)
 
 
+def scaled(terms: Terms[A], times: int) -> Terms[A]:
+    """Returns times * terms."""
+    if times == 1:
+        return terms
+    return tuple((product, times * number) for product, number in terms) if times else ()
+
+
 def multiplied(left: Terms[A], right: Terms[A]) -> Terms[A]:
     """Returns left * right."""
+    if len(right) == 1 and not right[0][0]:
+        return scaled(left, right[0][1])
+    if len(left) == 1 and not left[0][0]:
+        return scaled(right, left[0][1])
     sums: dict[Product[A], int] = {}
     for product, number in left:
         for other, times in right:
@@ -87,7 +101,7 @@ def common_number(terms: Iterable[tuple[Product[A], int]]) -> int:
 
 def common_product(terms: Terms[A]) -> Product[A]:
     """Returns the largest product that divides every term."""
-    if not terms:
+    if not terms or not terms[-1][0]:
         return ()
     shared = list(terms[0][0])
     for product, _ in terms[1:]:
@@ -103,6 +117,8 @@ def common_product(terms: Terms[A]) -> Product[A]:
 
 def quotient_of_products(product: Product[A], divisor: Product[A]) -> Product[A] | None:
     """Returns product / divisor; None if the divisor does not divide it."""
+    if not divisor:
+        return product
     left = list(product)
     for factor in divisor:
         if factor not in left:
@@ -113,12 +129,12 @@ def quotient_of_products(product: Product[A], divisor: Product[A]) -> Product[A]
 
 def divided(terms: Terms[A], product: Product[A], number: int) -> Terms[A]:
     """Returns terms / (number * product), which divides every term."""
-    result = {}
+    result = []
     for each, coefficient in terms:
         quotient = quotient_of_products(each, product)
         assert quotient is not None, "not a common product"
-        result[quotient] = coefficient // number
-    return ordered(result)
+        result.append((quotient, coefficient // number))
+    return tuple(result)  # what all products share does not decide their order
 
 
 def split(terms: Terms[A], divisor: Terms[A]) -> tuple[Terms[A], Terms[A]]:

@@ -13,9 +13,10 @@ import pytest
 
 from treadle.errors import LimitError
 from treadle.graph import dim as dims
-from treadle.graph.dim import DimExpr, ceil_div, divides, equals, hint_of, maximum, minimum
+from treadle.graph.dim import DimExpr, ceil_div, divides, equals, hint_of, is_expression, maximum, minimum
 from treadle.graph.facts import Facts
 from treadle.graph.guard import evaluate, is_assumed
+from treadle.graph.terms import ordered
 
 NAMES = ("batch", "length", "height")
 
@@ -61,6 +62,8 @@ def test_arithmetic_agrees_with_numbers(seed: int) -> None:
 
         if isinstance(size, DimExpr) and len(size.terms) > 30:
             continue
+        if isinstance(size, DimExpr):
+            assert size.terms == ordered(dict(size.terms))
         pool.append((size, value))
         hints = {name: facts.symbols[name].hint for name in NAMES}
         assert hint_of(size) == evaluate(size, hints)
@@ -137,6 +140,14 @@ def test_guards_prove_what_follows_from_them() -> None:
     assert length // 8 * batch != 0
     assert minimum(length, 30) == 30
     assert [str(guard) for guard in facts.guards] == ["length >= 32"]
+
+
+def test_bounds_that_were_asked_for_follow_later_guards() -> None:
+    """A guard about one size tightens the bounds of sums that it is part of."""
+    _, batch, length = sizes()
+    assert is_expression(minimum(batch + length, 33))
+    assert length >= 32
+    assert type(minimum(batch + length, 33)) is int
 
 
 def test_a_stronger_guard_replaces_a_weaker_one() -> None:
