@@ -96,6 +96,9 @@ def _optimize(module: binding.ModuleRef, machine: binding.TargetMachine, effort:
         else:
             passes = binding.create_new_module_pass_manager()
             passes.add_simplify_cfg_pass()
+            if effort == "loops":
+                passes.add_reassociate_pass()
+                passes.add_loop_rotate_pass()
             passes.add_instruction_combine_pass()
             passes.add_simplify_cfg_pass()
         passes.run(module, builder)
