@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from benches.harness.outputs import relative_error
+from benches.loading.compare import fix, milliseconds, sizes_of
 from benches.models import open_sizes
 from benches.models.build import GROUPS
 from benches.optimisations.table import OPTIMISATIONS, PACKAGE, Optimisation
 from benches.shapes.compare import summary
 from benches.shapes.requests import KINDS, Kind
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import treadle
@@ -51,6 +54,22 @@ def agree(path: Path, session: treadle.Session, inputs: dict[str, Any]) -> list[
     assert [each.shape for each in found] == [each.shape for each in wanted]
     assert relative_error(found, wanted) <= 1e-5
     return found
+
+
+def test_loads_are_compared_with_those_of_fixed_sizes(tmp_path: Path) -> None:
+    """
+    The copy of a model has numbers for all sizes; times are medians of import and load.
+    """
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "length"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3, "length"])
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "open")
+    fix(str(tmp_path / "open"), tmp_path / "fixed", sizes_of("batch=2"))
+    session = treadle.Session(tmp_path / "fixed")
+    rounds = [{"import_seconds": 0.5, "load_seconds": seconds} for seconds in (0.1, 0.3, 0.2)]
+
+    assert [tuple(value.shape) for value in session.inputs] == [(2, 3, 64)]
+    assert milliseconds({"forms": {"open": {"first": rounds}}}, "open", "first") == pytest.approx(700)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""First and later loads of models with open dimensions."""

@@ -1,0 +1,127 @@
+"""First and later loads of models with open dimensions beside those of the same models with fixed sizes.
+
+    python -m benches.loading.compare [MODEL.onnx ...] [--sizes batch=2,length=64] [--threads 1] [--rounds 5]
+        [--baseline SECONDS.json] [--json FILE]
+
+Without models, those of `benches.models` with open dimensions are built first. A copy of each model gets numbers for
+its open dimensions: those of --sizes by name, else 64. Each load is a process of its own. In a round each form of the
+model is loaded with an empty cache folder, then again; rounds are interleaved. Times are medians, in ms, of the import
+and the load, and of CPU time, which the process that compiles is part of. `open / fixed` is the ratio of the medians.
+With --baseline, the figures that an older version wrote with --json, `open / fixed then` divides by its fixed ones.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from benches.harness.process import Engine, load
+from benches.harness.report import machine, parser, print_header, print_row, write_json
+from benches.harness.timing import turn_orders
+from benches.models import build
+
+USUAL_SIZE = 64
+"""The size of dimensions that --sizes does not name."""
+
+FORMS = ("open", "fixed")
+LOADS = ("first", "later")
+
+Figures = dict[str, Any]
+
+
+def fix(source: str, target: Path, sizes: Mapping[str, int]) -> None:
+    """Writes the model `source` to `target` with numbers for the open dimensions of its inputs."""
+    model = onnx.load(source)
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.HasField("dim_value"):
+                dim.dim_value = sizes.get(dim.dim_param, USUAL_SIZE)
+    for value in (*model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.Clear()
+    onnx.save(model, target)
+
+
+def compare(model: str, sizes: Mapping[str, int], threads: int, rounds: int) -> dict[str, Any]:
+    """Loads both forms of a model by turns; returns the figures of every round, by form and load."""
+    found: dict[str, dict[str, list[Figures]]] = {form: {each: [] for each in LOADS} for form in FORMS}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fix(model, folder / "fixed.onnx", sizes)
+        engines = [
+            Engine(
+                form,
+                "benches.loading.worker:session",
+                {"model": path, "threads": threads},
+                required=True,
+                environment={"TREADLE_CACHE": str(folder / form)},
+            )
+            for form, path in zip(FORMS, (model, str(folder / "fixed.onnx")), strict=True)
+        ]
+        for engine in engines:
+            load(engine)  # compiles treadle's Python, and has the file in memory
+        for order in turn_orders(engines, rounds):
+            for engine in order:
+                shutil.rmtree(folder / engine.name, ignore_errors=True)
+                for each in LOADS:
+                    figures = load(engine)
+                    assert figures is not None, "a required engine loads"
+                    found[engine.name][each].append(figures)
+    return {"model": Path(model).stem, "threads": threads, "forms": found}
+
+
+def milliseconds(result: Mapping[str, Any], form: str, each: str, cpu: str = "") -> float:
+    """The median over rounds of import and load."""
+    rounds = result["forms"][form][each]
+    return float(1e3 * statistics.median(one[f"import_{cpu}seconds"] + one[f"load_{cpu}seconds"] for one in rounds))
+
+
+def row(result: Mapping[str, Any], then: Mapping[str, Any] | None) -> list[str]:
+    """A row of the table; `then` are the figures of an older version."""
+    cells = [result["model"], str(result["threads"])]
+    for each, cpu in product(LOADS, ("", "cpu_")):
+        opened, fixed = (milliseconds(result, form, each, cpu) for form in FORMS)
+        cells += [f"{opened:.0f}", f"{fixed:.0f}", f"{opened / fixed:.2f}"]
+        if then is not None:
+            cells.append(f"{opened / milliseconds(then, 'fixed', each, cpu):.2f}")
+    return cells
+
+
+def sizes_of(text: str) -> dict[str, int]:
+    """Parses `name=number` pairs separated by commas."""
+    return {name: int(number) for name, number in (pair.split("=") for pair in text.split(",") if pair)}
+
+
+def main() -> int:
+    options = parser(__doc__, rounds=5, threads="1")
+    options.add_argument("models", nargs="*")
+    options.add_argument("--sizes", type=sizes_of, default={}, help="sizes of open dimensions, by name")
+    options.add_argument("--baseline", type=Path, help="what an older version wrote with --json")
+    arguments = options.parse_args()
+    old = json.loads(arguments.baseline.read_text())["results"] if arguments.baseline else []
+    baseline = {(one["model"], one["threads"]): one for one in old}
+    print(f"{machine()}; ms of import and load")
+    columns = ["model", "threads"]
+    for each, what in product(LOADS, ("", "CPU time of the ")):
+        columns += [f"{what}{each} load: open", "fixed", "open / fixed", *(["open / fixed then"] if old else [])]
+    print_header(*columns)
+    results = []
+    for model, threads in product(arguments.models or build.all_models("open"), arguments.threads):
+        results.append(compare(str(model), arguments.sizes, threads, arguments.rounds))
+        print_row(row(results[-1], baseline.get((results[-1]["model"], threads)) if old else None))
+    write_json(arguments.json, results=results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
