@@ -74,7 +74,9 @@ def test_open_sizes_get_the_bits_of_numbers(sample: dict[str, int], packed: int)
         made.outputs = [made.add("attention", operands, {**perms, "epilogue": bias}, name="y").output]
         return made
 
-    for b, n, m in [(1, 1, 1), (3, 5, 7), (1, 16, 100), (2, 33, 12), (1, 47, 31), (1, 2, 301)]:
+    sizes = [(1, 1, 1), (3, 5, 7), (1, 16, 100), (2, 33, 12), (1, 47, 31), (1, 2, 301)]
+    sizes += [(1, n, m) for n in (3, 18) for m in (2, 4, 5, 6, 8, 9, 13, 17, 18, 19)]
+    for b, n, m in sizes:
         opened = OpenSizes(graph("b", "n", "m"), **sample)
         assert opened.families.count("attention") == 1
         assert len(opened.families) == 2 + packed

@@ -24,7 +24,6 @@ from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
-from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.codegen.kernels.softmax import divisor, finite
 from treadle.dtypes import DType, bf16
 from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
@@ -52,14 +51,16 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a product: heights of their register blocks, that of large ones, how many of them there are, and how
-    many of all."""
+    """The rows of a product: heights of their register blocks, how many blocks are large, and how many there are.
+
+    `overlap` is the number of rows where blocks may overlap, else None.
+    """
 
     name: str
     heights: tuple[int, ...]
-    height: Index
     large: ir.Value
     blocks: ir.Value
+    overlap: ir.Value | None = None
 
 
 def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
@@ -138,7 +139,8 @@ class Attention:
             self._store(sums, scores, row, block.vectors)
 
         keys = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
-        rows = _Rows("key", self.spec.key_rows, args.key_height, args.large_key_blocks, args.key_blocks)
+        overlap = args.keys if self.spec.open_keys else None
+        rows = _Rows("key", self.spec.key_rows, args.large_key_blocks, args.key_blocks, overlap)
         self._product(rows, keys, (args.depth, self.spec.whole_depth), block.vectors, store_scores)
         tops = self._peaks(matrices.epilogue, block, scores)
         factors = self._bf16_powers(tops, scores) if self.spec.bf16_dot else self._powers(tops, scores)
@@ -154,7 +156,7 @@ class Attention:
             paired = k.at(result, k.mul(args.width, width), dtype)
             self._pack_values(matrices.v, paired, turns)
             values = Factors(paired, 1, args.width, scores, width)
-        rows = _Rows("width", self.spec.width_rows, self.spec.width_rows[0], args.large_width_blocks, args.width_blocks)
+        rows = _Rows("width", self.spec.width_rows, args.large_width_blocks, args.width_blocks)
         self._product(rows, values, (turns, self.spec.whole_keys), block.vectors, store_result)
         self._write(matrices.out, result, block)
 
@@ -177,17 +179,22 @@ class Attention:
                 row,
             )
 
-        if len(heights) > 2:
-            blocks = RowBlocks(k, heights, large, rows.height)
-            with loop(k, 0, rows.blocks, name=f"{rows.name}.block") as block:
-                row = blocks.first_row(block.index)
-                blocks.emit(block.index, lambda height: emit(height, row))
+        def emit_blocks() -> None:
+            with loop(k, 0, large, name=f"{rows.name}.block") as block:
+                emit(heights[0], k.mul(block.index, heights[0]))
+            if len(heights) > 1:
+                with loop(k, large, rows.blocks, name=f"{rows.name}.small") as block:
+                    row = k.add(k.mul(block.index, heights[1]), large)
+                    emit(heights[1], row if rows.overlap is None else k.min(row, k.sub(rows.overlap, heights[1])))
+
+        if rows.overlap is None or heights[-1] == 1:
+            emit_blocks()
             return
-        with loop(k, 0, large, name=f"{rows.name}.block") as block:
-            emit(heights[0], k.mul(block.index, heights[0]))
-        if len(heights) > 1:
-            with loop(k, large, rows.blocks, name=f"{rows.name}.small") as block:
-                emit(heights[1], k.add(k.mul(block.index, heights[1]), large))
+        with either(k, k.less(rows.overlap, heights[-1])) as (few, many):
+            with few, loop(k, 0, rows.overlap, name=f"{rows.name}.single") as single:
+                emit(1, single.index)
+            with many:
+                emit_blocks()
 
     def _store(self, sums: list[ir.Value], target: ir.Value, row: Index, vectors: int) -> None:
         width = vectors * self.lanes

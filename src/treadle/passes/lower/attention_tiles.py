@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from treadle.graph.dim import ceil_div, hint_of, is_expression
+from treadle.graph.dim import ceil_div, hint_of, is_expression, maximum
 from treadle.passes.lower.gemm_tiles import (
     MANY_ROWS,
     MAX_OPEN_ROWS,
     MAX_ROWS,
     Tile,
-    cut_open_rows,
     cut_rows,
     panel_cost,
 )
@@ -48,9 +47,18 @@ def choose_tiles(queries: int, keys: int, depth: int, width: int, lanes: int, re
         cost = full * _block_cost(tiles, vectors, depth, turns)
         cost += _block_cost(tiles, rest, depth, turns) if rest else 0
         if best is None or cost < best[0] * 0.995:
-            best = (cost, replace(tiles, keys=cut_open_rows(keys, height, vectors)) if is_expression(keys) else tiles)
+            best = (cost, replace(tiles, keys=_cut_open_keys(keys, height, vectors)) if is_expression(keys) else tiles)
     assert best is not None, "one vector always fits"
     return best[1]
+
+
+def _cut_open_keys(keys: int, most: int, vectors: int) -> Tile:
+    """As few register blocks as `keys` need of `most` keys each, of two heights: the small blocks overlap where they
+    have more keys than are left for them."""
+    if most == 1:
+        return Tile((1,), keys, keys, vectors)
+    blocks = ceil_div(keys, most)
+    return Tile((most, most - 1), blocks, maximum(keys - blocks * (most - 1), 0), vectors)
 
 
 def _block_cost(tiles: Tiles, vectors: int, depth: int, keys: int) -> float:

@@ -31,8 +31,10 @@ class AttentionSpec(EpilogueSpec):
     ragged: bool
     """The last vector of the last block of queries is not full."""
     key_rows: tuple[int, ...]
-    """The heights of register blocks of scores, the largest first: one, or two that differ by one; or more, down to 1,
-    where the number of keys is open and the argument `key_height` says which two there are."""
+    """The heights of register blocks of scores, the larger first: one, or two that differ by one."""
+    open_keys: bool
+    """The kernel serves any number of keys: blocks may overlap, and keys that are fewer than a block are done one by
+    one."""
     width_rows: tuple[int, ...]
     """The one or two heights of register blocks of the result."""
     q_source: str
@@ -65,10 +67,8 @@ class AttentionArgs(KernelArgs[T]):
     """Elements of a row of v."""
     key_blocks: T
     """Register blocks that cover the keys."""
-    key_height: T
-    """Keys of a large block; the others have one less, if there are any."""
     large_key_blocks: T
-    """The first ones, which are large."""
+    """The first ones, which have key_rows[0] rows; the others have key_rows[-1]."""
     width_blocks: T
     """Register blocks that cover the width."""
     large_width_blocks: T
