@@ -4,7 +4,7 @@
 
 A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, then k1x7 or the like for another kernel than 3x3, and
 s2 for strides of 2. Prints the shortest times with all operands still in the caches (warm), and with nothing but the
-input there (cold), as in a model whose weights exceed them. With --tilings, the N best tilings by the cost model are
+input there (cold), as in a model whose weights exceed them. With --tilings, the N best methods by the cost model are
 measured instead of the one that it chooses.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from benches.micro.conv_layer import Layer, blocks_of, layer_shape
 from treadle.codegen import target as targets
-from treadle.passes.lower.conv.winograd.cost import choose_tiling, direct_cost, rating
+from treadle.passes.lower.conv.winograd.cost import choose_tiling, direct_cost, tilings
 from treadle.passes.lower.conv.winograd.lower import winograd_calls
-from treadle.passes.lower.conv.winograd.tiling import Tiling, tilings
+from treadle.passes.lower.conv.winograd.tiling import Tiling
 from treadle.plan.target import Target
 
 LAYERS = (
@@ -46,9 +46,7 @@ def measure(name: str, target: Target, rounds: int, count: int) -> None:
     layer = Layer(shape, target)
     layer.ctx.streamed_weights = True
     if count:
-        found: list[Tiling | None] = [
-            *sorted(tilings(shape, target), key=lambda one: rating(one, shape, target))[:count]
-        ]
+        found: list[Tiling | None] = [*sorted(tilings(shape, target), key=lambda one: one.total_cost)[:count]]
     else:
         found = [choose_tiling(shape, target)]
     tried = [tiling for tiling in found if tiling is not None]
@@ -74,7 +72,7 @@ def measure(name: str, target: Target, rounds: int, count: int) -> None:
         size = f"F({tiling.side[0]}x{tiling.side[1]},{tiling.kernel[0]}x{tiling.kernel[1]})"
         kernels = "one kernel" if tiling.fused else "two kernels"
         sections = f" by sections of {tiling.section_blocks} blocks" if tiling.section_blocks else ""
-        predicted = scale * rating(tiling, shape, target)
+        predicted = scale * tiling.total_cost
         print(
             f"  {size} {kernels}{sections} {blocks_of(tiling.group)} x {tiling.tile_groups:3d} groups "
             f"{warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm {cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold"

@@ -8,6 +8,7 @@ void bind_program(nanobind::module_& m);
 void bind_template(nanobind::module_& m);
 void bind_buffer_pool(nanobind::module_& m);
 void bind_tiling(nanobind::module_& m);
+void bind_winograd(nanobind::module_& m);
 void bind_team(nanobind::module_& m);
 void bind_trace(nanobind::module_& m);
 

@@ -40,6 +40,7 @@ NB_MODULE(_native, m) {
     bind_template(m);
     bind_buffer_pool(m);
     bind_tiling(m);
+    bind_winograd(m);
     bind_team(m);
     bind_trace(m);
     m.def(

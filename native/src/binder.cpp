@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "treadle/winograd.h"
+
 namespace treadle {
 
 namespace {
@@ -15,14 +17,21 @@ constexpr std::int64_t kMostLines = std::int64_t{1} << 24;  // of an axis whose 
 constexpr double kMostTiles = 0x1p60;                       // of a grid, so that their number fits an int64
 
 // The kinds of an operation's operands and result: 'i' for integers, 'r' for reals; first the result.
-constexpr std::array<const char*, 29> kSignatures{
+constexpr std::array<const char*, 34> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
     "ri",  "rrr", "rrr", "rrr", "rrr", "rrr", "rrr",             // to_real to real_max
     "irr", "irr", "ir",  "ir",  "ir",                            // less to round
     "iiri", "iiirii", "iiirii", "iiir", "iiir",                  // units_per_chunk to planes_rows
     "iiiirrriir", "iiiirrriir", "iiiirrriir",                    // grid_batches to grid_panels
+    "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii",
+    "iiiiiiiiiiiirrrriii",  // winograd_tiles to winograd_total
 };
-static_assert(kSignatures.size() == static_cast<std::size_t>(BinderOp::grid_panels) + 1);
+static_assert(kSignatures.size() == static_cast<std::size_t>(BinderOp::winograd_total) + 1);
+
+bool is_winograd(std::int32_t op) { return op >= static_cast<std::int32_t>(BinderOp::winograd_tiles); }
+
+// Found is what a search has found: the results of its operations in their order.
+using Found = std::array<std::int64_t, 5>;
 
 std::string of_operation(std::size_t row) { return "operation " + std::to_string(row); }
 
@@ -94,7 +103,7 @@ PlanePartition chunk_of(std::int64_t planes, std::int64_t rows, double ns, std::
     return partition_planes(planes, rows, ns);
 }
 
-Grid search(const GridRequest& request, std::size_t row) {
+Found search(const GridRequest& request, std::size_t row) {
     for (const std::int64_t units : {request.blocks, request.panels, request.batches}) require_units(units, row);
     for (const double number : {request.block_ns, request.a_bytes, request.b_bytes, request.share}) {
         require_finite(number, row);
@@ -102,7 +111,14 @@ Grid search(const GridRequest& request, std::size_t row) {
     if (static_cast<double>(request.blocks) * static_cast<double>(request.panels) > kMostTiles) {
         fail(BindingFailure::Kind::range, row, "partitions more than 2**60 tiles");
     }
-    return choose_grid(request);
+    const Grid grid = choose_grid(request);
+    return {grid.batches, grid.blocks, grid.panels};
+}
+
+Found search(const WinogradRequest& request, std::size_t row) {
+    if (const char* fault = fault_of(request)) fail(BindingFailure::Kind::range, row, fault);
+    const auto [tiles, groups, input, product, total] = partition_winograd(request);
+    return {tiles, groups, input, product, total};
 }
 
 }  // namespace
@@ -146,13 +162,14 @@ Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Op
                     signature[static_cast<std::size_t>(k + 1)] == 'i' ? Kind::integer : Kind::real);
         }
         kinds_[first + row] = signature[0] == 'i' ? Kind::integer : Kind::real;
-        if (op >= static_cast<std::int32_t>(BinderOp::grid_batches)) add_grid(row);
+        if (op >= static_cast<std::int32_t>(BinderOp::grid_batches)) add_search(row);
     }
 }
 
-void Binder::add_grid(std::size_t row) {
+void Binder::add_search(std::size_t row) {
     const auto request = [this](std::size_t of) {
-        return std::span(operands_).subspan(static_cast<std::size_t>(operations_[of].first_operand), 9);
+        const std::size_t count = is_winograd(operations_[of].op) ? 18 : 9;
+        return std::span(operands_).subspan(static_cast<std::size_t>(operations_[of].first_operand), count);
     };
     const auto same = std::ranges::find_if(search_rows_, [&](std::size_t other) {
         return std::ranges::equal(request(other), request(row));
@@ -191,9 +208,9 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
     std::ranges::copy(symbols, slots.begin());
     std::ranges::copy(constants_, slots.begin() + static_cast<std::ptrdiff_t>(symbols_));
     Slot* result = slots.data() + symbols_ + constants_.size();
-    std::vector<Grid> grids;
-    grids.reserve(search_rows_.size());
-    std::size_t grid_row = 0;
+    std::vector<Found> found;
+    found.reserve(search_rows_.size());
+    std::size_t searches = 0;
     for (std::size_t row = 0; row < operations_.size(); ++row, ++result) {
         const std::int32_t* const operand = operands_.data() + operations_[row].first_operand;
         const auto integer = [&](int k) { return slots[static_cast<std::size_t>(operand[k])]; };
@@ -241,16 +258,30 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
             case BinderOp::grid_batches:
             case BinderOp::grid_blocks:
             case BinderOp::grid_panels: {
-                const auto number = static_cast<std::size_t>(searches_[grid_row++]);
-                if (number == grids.size()) {
-                    grids.push_back(search({integer(0), integer(1), integer(2), real(3), real(4), real(5), integer(6),
-                                            integer(7) != 0, real(8)},
+                const auto number = static_cast<std::size_t>(searches_[searches++]);
+                if (number == found.size()) {
+                    found.push_back(search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5),
+                                                       integer(6), integer(7) != 0, real(8)},
                                            row));
                 }
-                const Grid& grid = grids[number];
-                *result = op == BinderOp::grid_batches ? grid.batches
-                          : op == BinderOp::grid_blocks ? grid.blocks
-                                                        : grid.panels;
+                *result = found[number][static_cast<std::size_t>(op) - static_cast<std::size_t>(BinderOp::grid_batches)];
+                break;
+            }
+            case BinderOp::winograd_tiles:
+            case BinderOp::winograd_groups:
+            case BinderOp::winograd_input:
+            case BinderOp::winograd_product:
+            case BinderOp::winograd_total: {
+                const auto number = static_cast<std::size_t>(searches_[searches++]);
+                if (number == found.size()) {
+                    found.push_back(search(
+                        WinogradRequest{integer(0), integer(1), integer(2), integer(3), integer(4), integer(5),
+                                        integer(6), integer(7), integer(8), integer(9), integer(10) != 0, real(11),
+                                        real(12), real(13), real(14), integer(15), integer(16), integer(17)},
+                        row));
+                }
+                *result =
+                    found[number][static_cast<std::size_t>(op) - static_cast<std::size_t>(BinderOp::winograd_tiles)];
                 break;
             }
         }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "treadle/check.h"
+#include "treadle/winograd.h"
 
 namespace treadle::testing {
 
@@ -173,16 +174,37 @@ TREADLE_TEST(partitions_of_convolutions_are_what_lowering_gets) {
     }
 }
 
+TREADLE_TEST(partitions_of_tiles_are_what_lowering_gets) {
+    Listing listing;
+    listing.symbols = 1;
+    listing.constants = {4, 6, 2, 50, 64, 8, 36, 1, 0, bits(120.5), bits(60.25), bits(0.0), bits(0.3), 1 << 20, 32, 1 << 19};
+    for (const auto op : {BinderOp::winograd_tiles, BinderOp::winograd_groups, BinderOp::winograd_input,
+                          BinderOp::winograd_product, BinderOp::winograd_total}) {
+        listing.add(op, {0, 1, 2, 3, 4, 5, 6, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
+    }
+    const auto binder = listing.build();
+    for (const std::int64_t tiles : {1, 49, 3000}) {
+        const WinogradPartition found = partition_winograd(
+            {tiles, 4, 6, 2, 50, 64, 8, 8, 36, 1, false, 120.5, 60.25, 0.0, 0.3, 1 << 20, 32, 1 << 19});
+        const std::int64_t symbols[] = {tiles};
+        const auto slots = binder.evaluate(symbols);
+        const std::vector<Slot> wanted{found.tiles, found.groups, found.input, found.product, found.total};
+        CHECK(std::equal(wanted.begin(), wanted.end(), slots.end() - 5));
+    }
+    const std::int64_t none[] = {0};
+    CHECK_THROWS(BindingFailure, binder.evaluate(none));
+}
+
 TREADLE_TEST(faulty_operations_are_refused) {
     Listing good;
     good.symbols = 1;
     good.constants = {bits(1.0)};
     good.add(BinderOp::add, {0, 0});
     Listing bad = good;
-    bad.operations[0].op = 29;
-    check_rejected(bad, "operation 0: wanted a number in 0..29 (exclusive), got 29");
+    bad.operations[0].op = 34;
+    check_rejected(bad, "operation 0: wanted a number in 0..34 (exclusive), got 34");
     bad.operations[0].op = -1;
-    check_rejected(bad, "operation 0: wanted a number in 0..29");
+    check_rejected(bad, "operation 0: wanted a number in 0..34");
     bad = good;
     bad.operands.push_back(0);
     check_rejected(bad, "operation 0: wanted 2 of 3 operands, got those from 0 to 3");

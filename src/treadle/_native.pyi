@@ -380,6 +380,33 @@ def partition_planes(planes: int, rows: int, ns: float) -> tuple[int, int]:
     One of them is undivided: it is the most even partition. Raises ValueError without planes or rows.
     """
 
+def partition_winograd(
+    tiles: int,
+    least: int,
+    most: int,
+    vectors: int,
+    room: int,
+    channels: int,
+    in_blocks: int,
+    out_blocks: int,
+    points: int,
+    sections: int,
+    fused: bool,
+    input_cost: float,
+    output_cost: float,
+    factor_cost: float,
+    first_cost: float,
+    weight_bytes: int,
+    vector_bytes: int,
+    l2: int,
+) -> tuple[int, int, int, int, int]:
+    """Return the cheapest partition of a convolution by Winograd's algorithm.
+
+    The tiles of a group, the groups of outputs of a chunk, and costs in vector multiply-adds: of the transform of the
+    input, of all else, and of both with the load imbalance. `native/include/treadle/winograd.h` says what the arguments
+    mean. Raises ValueError for sizes and costs that are out of range.
+    """
+
 def choose_band(
     images: int,
     out_rows: int,

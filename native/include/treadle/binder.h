@@ -44,6 +44,11 @@ enum class BinderOp : std::int32_t {
     grid_batches,     // see GridRequest, whose fields are the operands in their order
     grid_blocks,
     grid_panels,
+    winograd_tiles,   // see WinogradRequest, whose fields are the operands in their order, and WinogradPartition
+    winograd_groups,
+    winograd_input,
+    winograd_product,
+    winograd_total,
 };
 
 // BindingFailure says why a plan cannot be bound to sizes.
@@ -101,14 +106,14 @@ private:
     enum class Kind : std::uint8_t { unknown, integer, real };
 
     void require(const std::string& where, std::int64_t slot, std::size_t count, Kind wanted);
-    void add_grid(std::size_t row);
+    void add_search(std::size_t row);
 
     std::size_t symbols_;
     std::vector<Slot> constants_;
     std::vector<Operation> operations_;
     std::vector<std::int32_t> operands_;
     std::vector<Kind> kinds_;  // of the slots
-    // For each grid operation in turn the number of its search: equal requests are searched once.
+    // For each operation from grid_batches on in turn the number of its search: equal requests are searched once.
     std::vector<std::int32_t> searches_;
     std::vector<std::size_t> search_rows_;  // the operation that makes the request of each search
 };

@@ -22,6 +22,7 @@ OPS = (
     "to_real", "real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max", "less", "less_equal",
     "floor", "ceil", "round", "units_per_chunk", "conv.units", "conv.groups", "planes.planes", "planes.rows",
     "grid.batches", "grid.blocks", "grid.panels",
+    "winograd.tiles", "winograd.groups", "winograd.input", "winograd.product", "winograd.total",
 )  # fmt: skip
 """The operations, in the order of their native numbers."""
 
@@ -31,6 +32,8 @@ _ROUNDINGS = ("floor", "ceil", "round")
 
 _GRIDS = ("grid.batches", "grid.blocks", "grid.panels")
 
+_WINOGRAD = ("winograd.tiles", "winograd.groups", "winograd.input", "winograd.product", "winograd.total")
+
 REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max"), (0, 1)),
     **dict.fromkeys(("less", "less_equal"), (0, 1)),
@@ -38,6 +41,7 @@ REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     "units_per_chunk": (1,),
     **dict.fromkeys(("conv.units", "conv.groups", "planes.planes", "planes.rows"), (2,)),
     **dict.fromkeys(_GRIDS, (3, 4, 5, 8)),
+    **dict.fromkeys(_WINOGRAD, (11, 12, 13, 14)),
 }
 """Which operands of an operation are reals, by position; the others are integers."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,33 @@ def test_grids_of_open_sizes_are_expressions() -> None:
     assert not facts.guards
     found = tuple(map(hint_of, (grid.batches, grid.blocks, grid.panels)))
     assert found == (known.batches, known.blocks, known.panels)
+
+
+def test_partitions_of_winograd_are_those_recorded() -> None:
+    """
+    Tiles of a group, groups of a chunk and costs, as Python computed them before binding did.
+    """
+    rows = recorded("recorded_winograd.csv")
+    assert len(rows) == 300
+    for texts in rows:
+        numbers: list[Any] = [float(text) if "." in text else int(text) for text in texts]
+        numbers[10] = numbers[10] == 1
+        assert searches.partition_winograd(*numbers[:18]) == tuple(numbers[18:])
+
+
+@pytest.mark.parametrize(
+    ("position", "number", "fault"),
+    [(0, 0, "without results"), (1, 7, "least height"), (5, 0, r"1\.\.2\*\*24"), (11, float("nan"), "finite")],
+)
+def test_impossible_partitions_of_winograd_are_refused(position: int, number: float, fault: str) -> None:
+    """
+    Division by their sizes would end the process.
+    """
+    request: list[Any] = [12, 4, 6, 2, 50, 64, 8, 8, 36, 1, True, 100.0, 50.0, 0.0, 0.3, 1 << 20, 32, 1 << 20]
+    assert len(searches.partition_winograd(*request)) == 5
+    request[position] = number
+    with pytest.raises(ValueError, match=fault):
+        searches.partition_winograd(*request)
 
 
 def test_lowering_has_every_search_that_the_binder_has() -> None:

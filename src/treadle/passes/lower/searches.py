@@ -12,6 +12,7 @@ from treadle._native import (
     imbalance_factor,
     partition_conv,
     partition_planes,
+    partition_winograd,
     units_per_chunk,
 )
 
@@ -24,6 +25,11 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
     "grid.batches": lambda *sizes: choose_grid(*sizes)[0],
     "grid.blocks": lambda *sizes: choose_grid(*sizes)[1],
     "grid.panels": lambda *sizes: choose_grid(*sizes)[2],
+    "winograd.tiles": lambda *sizes: partition_winograd(*sizes)[0],
+    "winograd.groups": lambda *sizes: partition_winograd(*sizes)[1],
+    "winograd.input": lambda *sizes: partition_winograd(*sizes)[2],
+    "winograd.product": lambda *sizes: partition_winograd(*sizes)[3],
+    "winograd.total": lambda *sizes: partition_winograd(*sizes)[4],
 }
 """The functions that expressions of sizes call, by the names that the binder knows."""
 
@@ -37,5 +43,6 @@ __all__ = [
     "imbalance_factor",
     "partition_conv",
     "partition_planes",
+    "partition_winograd",
     "units_per_chunk",
 ]

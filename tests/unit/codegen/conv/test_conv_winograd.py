@@ -14,8 +14,8 @@ from treadle.codegen import target as targets
 from treadle.dtypes import f64
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.conv.winograd import lower
-from treadle.passes.lower.conv.winograd.cost import choose_tiling
-from treadle.passes.lower.conv.winograd.tiling import ALGORITHMS, Tiling, tilings
+from treadle.passes.lower.conv.winograd.cost import choose_tiling, tilings
+from treadle.passes.lower.conv.winograd.tiling import ALGORITHMS, Tiling
 from treadle.passes.lower.conv.winograd.weights import kernel_transform
 from treadle.plan.kernels.conv.winograd import Points
 from treadle.plan.target import Target

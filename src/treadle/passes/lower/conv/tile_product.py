@@ -1,31 +1,31 @@
-"""How the products of tiles in Winograd's algorithm are divided: groups, register blocks, chunks.
-
-Costs are in vector multiply-adds.
-"""
+"""How the products of a group of tiles in Winograd's algorithm are divided into register blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from treadle.graph.dim import ceil_div, is_expression, maximum, minimum
 from treadle.passes.lower.conv.rows import divide_row
 from treadle.plan.target import Target
 
 _MAX_HEIGHT = 16
 _MAX_VECTORS = 4
-_GROUP_BLOCKS = (1, 2, 3, 4, 6, 8)
-_GROUP_SHARE = 0.45
-"""The part of L2 that the input of a group of tiles, transformed, may fill."""
 
 _LEAST_SUMS = 8
-"""Register blocks of fewer sums wait for the latency of multiply-adds."""
-
 _LEAST_HEIGHT = 3
-"""Register blocks of fewer tiles wait for weights from L2."""
+"""Register blocks of fewer sums, or fewer tiles, take the same time: see native/src/winograd.cpp."""
 
-_USEFUL_CHUNKS = 8
-_LEAST_CHUNK_COST = 16_000.0
-"""A short convolution has _USEFUL_CHUNKS chunks, unless each would cost less than _LEAST_CHUNK_COST."""
+_MAX_OPEN_HEIGHTS = 4
+"""The most heights of register blocks of an open number of tiles: each has code of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The register blocks to choose from: `least` to `most` tiles by `vectors` vectors of output channels."""
+
+    vectors: int
+    least: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +40,41 @@ class TileGroup:
     heights: tuple[int, ...]
     counts: tuple[int, ...]
 
-    def cost(self, channels: int, block_cost: float) -> float:
-        """Returns the cost of a product with `channels` input channels; a block costs `block_cost` more."""
-        return sum(
-            count * (channels * max(height * self.vectors, _LEAST_SUMS, _LEAST_HEIGHT * self.vectors) + block_cost)
-            for height, count in zip(self.heights, self.counts, strict=True)
-        )
 
+def blocks_to_choose_from(out_vectors: int, target: Target, *, is_open: bool) -> list[Blocks]:
+    """Returns register blocks for `out_vectors` vectors of output channels.
 
-def tile_groups(tiles: int, out_vectors: int, tile_bytes: int, target: Target) -> Iterator[TileGroup]:
-    """Yields the groups to choose from; `tile_bytes`: of one tile's input; `out_vectors`: of all outputs."""
-    room = _GROUP_SHARE * target.l2 / tile_bytes
+    If the number of tiles `is_open`, groups of few tiles are filled up to the least height that keeps the multipliers
+    busy, and there are few heights above it.
+    """
+    found = []
     for vectors in range(min(2, out_vectors), min(_MAX_VECTORS, out_vectors) + 1):
         most = max(1, min(_MAX_HEIGHT, (target.registers - vectors - 1) // vectors))
-        sizes = {-(-tiles // -(-tiles // (most * blocks))) for blocks in _GROUP_BLOCKS}
-        for size in sorted(sizes):
-            if size > max(most, room):
-                continue
-            widths = divide_row(size, most)
-            heights = tuple(sorted(set(widths), reverse=True))
-            yield TileGroup(size, vectors, heights, tuple(widths.count(height) for height in heights))
+        if is_open:
+            least = min(most, max(_LEAST_HEIGHT, ceil_div(_LEAST_SUMS, vectors)))
+            found.append(Blocks(vectors, least, min(most, least + _MAX_OPEN_HEIGHTS - 1)))
+        else:
+            found.append(Blocks(vectors, 1, most))
+    return found
 
 
-def useful_chunks(cost: float) -> float:
-    """Returns the least number of chunks that a convolution of `cost` should have."""
-    return min(float(_USEFUL_CHUNKS), max(1.0, cost / _LEAST_CHUNK_COST))
+def group_of(size: int, blocks: Blocks) -> TileGroup:
+    """Returns a group of `size` tiles in as few and as equal register blocks as possible.
 
-
-def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
-    """Returns the groups of output channels of a chunk, which has one group of tiles, for about `chunks` chunks."""
-    return -(-out_groups // min(out_groups, max(1, round(chunks / tile_groups))))
+    If `size` is an expression, there are all heights, and the counts of those that a group lacks are 0.
+    """
+    if not is_expression(size):
+        widths = divide_row(size, blocks.most)
+        heights = tuple(sorted(set(widths), reverse=True))
+        return TileGroup(size, blocks.vectors, heights, tuple(widths.count(height) for height in heights))
+    number = ceil_div(size, blocks.most)
+    height = size // number
+    larger = size - height * number
+    heights = tuple(range(blocks.most, blocks.least - 1, -1))
+    exceeds = {tiles: minimum(1, maximum(0, height - tiles + 1)) for tiles in range(blocks.least, blocks.most + 2)}
+    is_height = {tiles: exceeds[tiles] - exceeds[tiles + 1] for tiles in heights}
+    counts = tuple(is_height[tiles] * (number - larger) + is_height.get(tiles - 1, 0) * larger for tiles in heights)
+    return TileGroup(size, blocks.vectors, heights, counts)
 
 
 def odd(vectors: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from treadle.dtypes import bf16, f32
+from treadle.graph.dim import ceil_div, hint_of
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -14,7 +15,7 @@ from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.conv.epilogue import EpilogueOperands, epilogue_operands
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.tile_product import odd
-from treadle.passes.lower.conv.winograd.cost import choose_tiling, groups_per_chunk, input_cost, product_cost
+from treadle.passes.lower.conv.winograd.cost import choose_tiling
 from treadle.passes.lower.conv.winograd.tiling import Tiling
 from treadle.passes.lower.conv.winograd.weights import group_taps, kernel_matrices, transform_weights
 from treadle.plan.call import Call
@@ -74,7 +75,7 @@ def winograd_calls(node: Node, shape: ConvShape, tiling: Tiling, ctx: LowerConte
 def _input_call(node: Node, shape: ConvShape, tiling: Tiling, tiles: Value, ctx: LowerContext) -> Call:
     """Returns the call that transforms the input into `tiles`."""
     x, lanes = node.operand(0), ctx.target.lanes(f32)
-    block_chunks = -(-tiling.in_blocks // tiling.blocks_per_chunk)
+    block_chunks = ceil_div(tiling.in_blocks, tiling.blocks_per_chunk)
     return ctx.call(
         node,
         WinogradInputSpec(dtype=f32, source=x.known_dtype, lanes=lanes, tile=tiling.tile),
@@ -86,7 +87,7 @@ def _input_call(node: Node, shape: ConvShape, tiling: Tiling, tiles: Value, ctx:
             blocks_per_chunk=tiling.blocks_per_chunk,
         ),
         chunks=tiling.tile_groups * block_chunks,
-        cost=ctx.flops_ns(input_cost(tiling, ctx.target) * 2.0 * lanes, 0.0, 1.0),
+        cost=ctx.flops_ns(tiling.input_cost * 2.0 * lanes, 0.0, 1.0),
         scratch=prod(tiling.reach) * lanes * f32.size,
     )
 
@@ -96,11 +97,9 @@ def _product_call(
 ) -> Call:
     """Returns the call that multiplies, transforms back and stores; `source` is the input, or its tiles."""
     lanes, group, points = ctx.target.lanes(f32), tiling.group, prod(tiling.reach)
-    per_chunk = groups_per_chunk(tiling, shape, ctx.target, streamed=ctx.streamed_weights)
-    group_chunks = -(-tiling.out_groups // per_chunk)
-    cost = product_cost(tiling, shape, ctx.target, streamed=ctx.streamed_weights)
+    cost = tiling.product_cost
     if tiling.fused:
-        cost += input_cost(tiling, ctx.target) * group_chunks
+        cost = cost + tiling.input_cost * tiling.group_chunks
     section = _section(shape, tiling, lanes)
     spec = WinogradConvSpec(
         dtype=f32,
@@ -117,7 +116,7 @@ def _product_call(
         epilogue=epilogue.expr,
         kinds=epilogue.kinds,
     )
-    args = _product_args(shape, tiling, per_chunk, epilogue.image_stride(node.output, ctx), ctx)
+    args = _product_args(shape, tiling, epilogue.image_stride(node.output, ctx), ctx)
     weights = _weights(node.operand(1), shape, tiling, lanes, ctx)
     inputs = points * args.tiles.input_point if tiling.fused else 0
     section_weights = prod(tiling.factors) * section.factor_stride if section is not None else 0
@@ -127,22 +126,20 @@ def _product_call(
         (node.output,),
         (source, weights, *(() if epilogue.bias is None else (epilogue.bias,)), *epilogue.values),
         args=args,
-        chunks=tiling.tile_groups * group_chunks,
+        chunks=tiling.tile_groups * tiling.group_chunks,
         flops=2.0 * shape.multiply_adds,
         cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
         scratch=(points * (lanes + args.product_point) + inputs + section_weights) * f32.size,
     )
 
 
-def _product_args(
-    shape: ConvShape, tiling: Tiling, per_chunk: int, out_image: int, ctx: LowerContext
-) -> WinogradConvArgs[int]:
+def _product_args(shape: ConvShape, tiling: Tiling, out_image: int, ctx: LowerContext) -> WinogradConvArgs[int]:
     lanes, group = ctx.target.lanes(f32), tiling.group
     return WinogradConvArgs(
         tiles=_tile_args(shape, tiling, ctx),
         tile_groups=tiling.tile_groups,
         groups=tiling.out_groups,
-        groups_per_chunk=per_chunk,
+        groups_per_chunk=tiling.groups_per_chunk,
         out_image=out_image,
         out_block=elements(shape.out_size) * lanes,
         out_height=shape.out_size[0],
@@ -175,7 +172,7 @@ def _section(shape: ConvShape, tiling: Tiling, lanes: int) -> WinogradSection | 
     """Returns the section of weights that the kernel transforms; None if they are transformed at compile time."""
     if not tiling.section_blocks:
         return None
-    turns = prod(tiling.reach) * sum(tiling.group.counts)
+    turns = prod(tiling.reach) * sum(int(hint_of(count)) for count in tiling.group.counts)
     taps = prod(shape.kernel) * tiling.group.vectors * lanes * f32.size
     return WinogradSection(
         channels=tiling.section_blocks * lanes,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod, sqrt
 
 from treadle.dtypes import f32
+from treadle.graph.dim import ceil_div, minimum
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.tile_product import TileGroup, tile_groups
+from treadle.passes.lower.conv.tile_product import Blocks, TileGroup, blocks_to_choose_from
 from treadle.plan.kernels.conv.rows import Pair
 from treadle.plan.kernels.conv.winograd import Points, WinogradTile
 from treadle.plan.target import Target
@@ -45,13 +45,16 @@ ALGORITHMS: dict[tuple[Pair, Pair], tuple[tuple[Points, Points], ...]] = {
 _SECTION_SHARE = 0.22
 """The part of L2 that the transformed weights of a section may fill."""
 
+_GROUP_SHARE = 0.45
+"""The part of L2 that the input of a group of tiles, transformed, may fill."""
+
 _INPUT_TILES = 64
 """The least tiles of one block of channels in a chunk of the separate input transform."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """One way to compute a convolution, one `group` of tiles after another.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """All of a way to compute a convolution that does not depend on the number of its tiles.
 
     `fused`: each chunk transforms its input itself; else a separate call does so before. `section_blocks`: blocks of
     input channels whose weights the kernel transforms at a time; 0 if weights are transformed at compile time.
@@ -60,12 +63,9 @@ class Tiling:
     kernel: Pair
     strides: Pair
     points: tuple[Points, Points]
-    images: int
-    tiles_down: int
-    tiles_across: int
     in_blocks: int
     out_blocks: int
-    group: TileGroup
+    blocks: Blocks
     fused: bool = False
     section_blocks: int = 0
 
@@ -94,6 +94,44 @@ class Tiling:
         return WinogradTile(strides=self.strides, points=self.points, reach=self.reach, side=self.side)
 
     @property
+    def out_groups(self) -> int:
+        """Groups of as many vectors of output channels as a register block has; the last one may be short."""
+        return ceil_div(self.out_blocks, self.blocks.vectors)
+
+    @property
+    def sections(self) -> int:
+        """Sections of the input channels."""
+        return ceil_div(self.in_blocks, self.section_blocks) if self.section_blocks else 1
+
+    def tiles_of(self, out_size: Pair) -> Pair:
+        """Returns the tiles along a column and along a row of an image of `out_size`."""
+        down, across = (ceil_div(pixels, side) for pixels, side in zip(out_size, self.side, strict=True))
+        return down, across
+
+    def room(self, target: Target) -> int:
+        """Returns the most tiles of a group of several register blocks."""
+        tile_bytes = prod(self.reach) * self.in_blocks * target.vector_bytes
+        return int(_GROUP_SHARE * target.l2 / (tile_bytes // 2 if self.section_blocks else tile_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling(Method):
+    """A way to compute a convolution of a number of tiles, one `group` of them after another.
+
+    A chunk has one group of tiles and `groups_per_chunk` groups of outputs. Costs are in vector multiply-adds: that of
+    transforming the input once, that of all else, and both with the load imbalance and repeated transforms.
+    """
+
+    images: int
+    tiles_down: int
+    tiles_across: int
+    group: TileGroup
+    groups_per_chunk: int
+    input_cost: int
+    product_cost: int
+    total_cost: int
+
+    @property
     def tiles(self) -> int:
         """Tiles of all images."""
         return self.images * self.tiles_down * self.tiles_across
@@ -101,58 +139,48 @@ class Tiling:
     @property
     def tile_groups(self) -> int:
         """Groups of tiles; the last one may be short."""
-        return -(-self.tiles // self.group.size)
+        return ceil_div(self.tiles, self.group.size)
 
     @property
-    def out_groups(self) -> int:
-        """Groups of as many vectors of output channels as a register block has; the last one may be short."""
-        return -(-self.out_blocks // self.group.vectors)
-
-    @property
-    def sections(self) -> int:
-        """Sections of the input channels."""
-        return -(-self.in_blocks // self.section_blocks) if self.section_blocks else 1
+    def group_chunks(self) -> int:
+        """Chunks that have the same group of tiles."""
+        return ceil_div(self.out_groups, self.groups_per_chunk)
 
     @property
     def blocks_per_chunk(self) -> int:
         """Blocks of input channels in a chunk of the separate input transform."""
-        return min(self.in_blocks, -(-_INPUT_TILES // self.group.size))
+        return minimum(self.in_blocks, ceil_div(_INPUT_TILES, self.group.size))
 
 
-def tilings(shape: ConvShape, target: Target) -> Iterator[Tiling]:
-    """Yields the tilings to choose from."""
+def methods(shape: ConvShape, target: Target) -> Iterator[Method]:
+    """Yields the ways to choose from."""
     lanes = target.lanes(f32)
-    in_blocks, out_blocks = -(-shape.channels // lanes), -(-shape.outputs // lanes)
+    in_blocks, out_blocks = ceil_div(shape.channels, lanes), ceil_div(shape.outputs, lanes)
     for points in ALGORITHMS.get((shape.kernel, shape.strides), ()):
-        reach = _reach(points, shape.strides)
-        sides = _side(shape.kernel, shape.strides, reach)
-        down, across = (-(-pixels // side) for pixels, side in zip(shape.out_size, sides, strict=True))
-        tiles = shape.images * down * across
-        tile_bytes = prod(reach) * in_blocks * lanes * f32.size
-        tiling = partial(
-            Tiling,
-            shape.kernel,
-            shape.strides,
-            points,
-            images=shape.images,
-            tiles_down=down,
-            tiles_across=across,
-            in_blocks=in_blocks,
-            out_blocks=out_blocks,
-        )
-        for group in tile_groups(tiles, out_blocks, tile_bytes, target):
-            yield tiling(group=group, fused=True)
-            yield tiling(group=group)
-        for group in tile_groups(tiles, out_blocks, tile_bytes // 2, target):
-            plain = tiling(group=group)
-            yield replace(plain, section_blocks=_section_blocks(plain, target))
+        all_blocks = blocks_to_choose_from(out_blocks, target, is_open=shape.is_open)
+        plain = [
+            Method(
+                kernel=shape.kernel,
+                strides=shape.strides,
+                points=points,
+                in_blocks=in_blocks,
+                out_blocks=out_blocks,
+                blocks=blocks,
+            )
+            for blocks in all_blocks
+        ]
+        for method in plain:
+            yield replace(method, fused=True)
+            yield method
+        for method in plain:
+            yield replace(method, section_blocks=_section_blocks(method, target))
 
 
-def _section_blocks(tiling: Tiling, target: Target) -> int:
+def _section_blocks(method: Method, target: Target) -> int:
     """Returns the blocks of channels of equal sections whose weights fill at most _SECTION_SHARE of L2."""
-    block_bytes = prod(tiling.factors) * tiling.group.vectors * target.lanes(f32) * target.vector_bytes
+    block_bytes = prod(method.factors) * method.blocks.vectors * target.lanes(f32) * target.vector_bytes
     most = max(1, int(_SECTION_SHARE * target.l2 / block_bytes))
-    return -(-tiling.in_blocks // -(-tiling.in_blocks // most))
+    return ceil_div(method.in_blocks, ceil_div(method.in_blocks, most))
 
 
 def _reach(points: tuple[Points, Points], strides: Pair) -> Pair:
