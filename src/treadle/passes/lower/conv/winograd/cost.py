@@ -31,7 +31,7 @@ _RESIDENT_BYTE = 0.08
 """The same if the last cache holds all of the model's weights."""
 _FACTOR_COST = 4.5
 """Cost of transforming one vector of a section's weights for one point."""
-_LEAST_GAIN = 1.1
+LEAST_GAIN = 1.1
 """How many times faster than direct convolution the cost must be."""
 
 
@@ -46,7 +46,7 @@ def choose_tiling(shape: ConvShape, target: Target, *, streamed: bool = True, bf
     if best is None:
         return None
     direct = direct_cost(shape, target, streamed=streamed, bf16_dot=bf16_dot)
-    return None if best.total_cost * _LEAST_GAIN >= direct else best
+    return None if best.total_cost * LEAST_GAIN >= direct else best
 
 
 def direct_cost(shape: ConvShape, target: Target, *, streamed: bool = True, bf16_dot: bool = False) -> float:
@@ -66,10 +66,39 @@ def tilings(shape: ConvShape, target: Target, *, streamed: bool = True) -> Itera
 
 def tiling_of(method: Method, shape: ConvShape, target: Target, *, streamed: bool = True) -> Tiling:
     """Returns the cheapest tiling of `method`; its numbers are expressions where the number of tiles is one."""
+    args = _request(method, shape, target, streamed=streamed)
+    known: Any = map(hint_of, args)
+    found = searches.partition_winograd(*known)
+    size, per_chunk, transform, product, total = (
+        computed(f"winograd.{name}", lambda *_, number=number: number, args, least=1)
+        for name, number in zip(("tiles", "groups", "input", "product", "total"), found, strict=True)
+    )
+    down, across = method.tiles_of(shape.out_size)
+    return Tiling(
+        **{field.name: getattr(method, field.name) for field in fields(method)},
+        images=shape.images,
+        tiles_down=down,
+        tiles_across=across,
+        group=group_of(size, method.blocks),
+        groups_per_chunk=per_chunk,
+        input_cost=transform,
+        product_cost=product,
+        total_cost=total,
+    )
+
+
+def total_cost(method: Method, shape: ConvShape, target: Target, *, streamed: bool = True) -> int:
+    """Returns the cost of the cheapest tiling of `method` for known sizes."""
+    args: Any = _request(method, shape, target, streamed=streamed)
+    return searches.partition_winograd(*args)[-1]
+
+
+def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool) -> tuple[float, ...]:
+    """Returns the arguments of `partition_winograd`."""
     down, across = method.tiles_of(shape.out_size)
     vectors = shape.channels * method.out_groups * method.blocks.vectors
     factors = prod(method.factors)
-    args: tuple[Any, ...] = (
+    return (
         shape.images * down * across,
         method.blocks.least,
         method.blocks.most,
@@ -88,23 +117,6 @@ def tiling_of(method: Method, shape: ConvShape, target: Target, *, streamed: boo
         vectors * target.vector_bytes * (prod(shape.kernel) if method.section_blocks else factors),
         target.vector_bytes,
         target.l2,
-    )
-    known: Any = map(hint_of, args)
-    found = searches.partition_winograd(*known)
-    size, per_chunk, transform, product, total = (
-        computed(f"winograd.{name}", lambda *_, number=number: number, args, least=1)
-        for name, number in zip(("tiles", "groups", "input", "product", "total"), found, strict=True)
-    )
-    return Tiling(
-        **{field.name: getattr(method, field.name) for field in fields(method)},
-        images=shape.images,
-        tiles_down=down,
-        tiles_across=across,
-        group=group_of(size, method.blocks),
-        groups_per_chunk=per_chunk,
-        input_cost=transform,
-        product_cost=product,
-        total_cost=total,
     )
 
 

@@ -15,8 +15,9 @@ from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.conv.epilogue import EpilogueOperands, epilogue_operands
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.tile_product import odd
-from treadle.passes.lower.conv.winograd.cost import choose_tiling
+from treadle.passes.lower.conv.winograd.cost import choose_tiling, tiling_of
 from treadle.passes.lower.conv.winograd.tiling import Tiling
+from treadle.passes.lower.conv.winograd.variants import choose_variants
 from treadle.passes.lower.conv.winograd.weights import group_taps, kernel_matrices, transform_weights
 from treadle.plan.call import Call
 from treadle.plan.kernels.conv.winograd import (
@@ -42,11 +43,14 @@ def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call
 def permitted_tiling(shape: ConvShape, target: Target, math: str, *, streamed: bool, bf16_dot: bool) -> Tiling | None:
     """Returns the tiling of a convolution; None where Winograd's algorithm is not permitted, or another one is faster.
 
-    It rounds differently from a sum of products, so it is used with math="fast" only; and for known sizes only.
-    `streamed` and `bf16_dot` are as in `choose_tiling`.
+    It rounds differently from a sum of products, so it is used with math="fast" only. `streamed` and `bf16_dot` are as
+    in `choose_tiling`.
     """
-    if shape.is_open or math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
+    if math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
         return None
+    if shape.is_open:
+        (method,) = choose_variants(shape, target, 1, streamed=streamed, bf16_dot=bf16_dot)
+        return None if method is None else tiling_of(method, shape, target, streamed=streamed)
     return choose_tiling(shape, target, streamed=streamed, bf16_dot=bf16_dot)
 
 

@@ -152,12 +152,12 @@ class Tiling(Method):
         return minimum(self.in_blocks, ceil_div(_INPUT_TILES, self.group.size))
 
 
-def methods(shape: ConvShape, target: Target) -> Iterator[Method]:
-    """Yields the ways to choose from."""
+def methods(shape: ConvShape, target: Target, *, is_open: bool = False) -> Iterator[Method]:
+    """Yields the ways to choose from; with `is_open` for kernels that serve any number of tiles."""
     lanes = target.lanes(f32)
     in_blocks, out_blocks = ceil_div(shape.channels, lanes), ceil_div(shape.outputs, lanes)
     for points in ALGORITHMS.get((shape.kernel, shape.strides), ()):
-        all_blocks = blocks_to_choose_from(out_blocks, target, is_open=shape.is_open)
+        all_blocks = blocks_to_choose_from(out_blocks, target, is_open=is_open)
         plain = [
             Method(
                 kernel=shape.kernel,
