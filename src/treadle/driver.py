@@ -29,7 +29,6 @@ from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.lower.searches import FUNCTIONS
-from treadle.passes.lower.table import takes_open_sizes
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize
 from treadle.passes.regions import Region, first_region
@@ -153,9 +152,6 @@ def _compile_for_samples(
             return PerSize("only Python can tell the shape of a result", labels_of(calls))
         return PerSize("sizes depend on data, or elements are strings", labels_of(region.dynamic))
     optimize(opened, context)
-    fixed = [node for node in opened.nodes if not takes_open_sizes(node)]
-    if fixed:
-        return PerSize("there is no lowering for open sizes", labels_of(fixed))
     plan = make_plan(opened, options.target, options.math, streamed_weights=options.streamed_weights)
     why = _why_unshared(facts)
     if why is not None:

@@ -9,19 +9,30 @@ from __future__ import annotations
 from llvmlite import ir
 
 from treadle.codegen.emit.convert import convert
-from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.ranges import segments
+from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.pool_taps import BfloatMaximum, Taps
-from treadle.dtypes import DType, bf16
+from treadle.dtypes import bf16
 from treadle.plan.kernels.pool import BlockedPoolSpec, PoolArgs
 
 
 def rows_inside(k: Kernel, args: PoolArgs[Index], top: Index) -> tuple[Index, Index]:
     """Returns the range of taps that lie inside the image, for windows that begin at row `top`."""
     return _inside(k, top, args.height, args.kernel_height, args.dilation_height)
+
+
+def counted_rows(k: Kernel, args: PoolArgs[Index], top: Index) -> Index:
+    """Returns how many rows a mean counts of windows that begin at row `top`."""
+    start = k.add(top, args.counted_top)
+    return _number(k, _inside(k, start, args.counted_height, args.kernel_height, args.dilation_height))
+
+
+def _number(k: Kernel, taps: tuple[Index, Index]) -> Index:
+    return k.max(k.sub(taps[1], taps[0]), 0)
 
 
 def _inside(k: Kernel, start: Index, size: Index, taps: Index, dilation: Index) -> tuple[Index, Index]:
@@ -47,28 +58,35 @@ def emit_pool_blocked(k: Kernel, spec: BlockedPoolSpec) -> None:
         inside = rows_inside(k, args, top)
         image = k.add(k.mul(plane, args.height), top)
         target = k.mul(k.add(k.mul(plane, args.out_height), row.index), args.out_width)
+        rows = counted_rows(k, args, top) if taps.mean else 0
 
-        def put(ow: Index, values: list[ir.Value]) -> None:
+        def count(ow: Index, *, edge: bool) -> ir.Value:
+            columns = args.kernel_width
+            if edge:
+                start = k.add(k.sub(k.mul(ow, spec.stride_width), args.pad_left), args.counted_left)
+                found = _inside(k, start, args.counted_width, args.kernel_width, spec.dilation_width)
+                columns = _number(k, found)
+            number = k.b.sitofp(as_i64(k.mul(rows, columns)), scalar(dtype))
+            return splat(k, number, block)
+
+        def put(ow: Index, outputs: int, *, edge: bool) -> None:
+            values = _window(k, spec, taps, args, x, (image, inside), ow, outputs, edge=edge)
+            taken = count(ow, edge=edge) if taps.mean else None
             for i, value in enumerate(values):
-                at = k.add(ow, i)
-                result = taps.finish(value, _count(k, dtype, block, row.index, at) if taps.mean else None)
-                stored = convert(k, result, dtype, spec.result)
-                store(k, stored, y, k.mul(k.add(target, at), block), spec.result)
-
-        def window(ow: Index, outputs: int, *, edge: bool) -> list[ir.Value]:
-            return _window(k, spec, taps, args, x, (image, inside), ow, outputs, edge=edge)
+                stored = convert(k, taps.finish(value, taken), dtype, spec.result)
+                store(k, stored, y, k.mul(k.add(target, k.add(ow, i)), block), spec.result)
 
         with loop(k, 0, args.low, name="left") as turn:
-            put(turn.index, window(turn.index, 1, edge=True))
+            put(turn.index, 1, edge=True)
         tile = spec.tile
         many = k.add(args.low, k.mul(k.div(k.sub(args.high, args.low), tile), tile))
         if tile > 1:
             with loop(k, args.low, many, tile, name="tile") as turn:
-                put(turn.index, window(turn.index, tile, edge=False))
+                put(turn.index, tile, edge=False)
         with loop(k, many, args.high, name="single") as turn:
-            put(turn.index, window(turn.index, 1, edge=False))
+            put(turn.index, 1, edge=False)
         with loop(k, args.high, args.out_width, name="right") as turn:
-            put(turn.index, window(turn.index, 1, edge=True))
+            put(turn.index, 1, edge=True)
 
 
 def _window(
@@ -118,9 +136,3 @@ def _window(
             states = [list(tap.carry[i * width : (i + 1) * width]) for i in range(outputs)]
         row.next(*(value for state in states for value in state))
     return [taps.result(list(row.carry[i * width : (i + 1) * width])) for i in range(outputs)]
-
-
-def _count(k: Kernel, dtype: DType, lanes: int, oh: Index, ow: Index) -> ir.Value:
-    """Returns, in every lane, the number of taps of which (oh, ow) is the mean."""
-    count = k.b.fmul(load(k, k.pointer(2), oh, dtype), load(k, k.pointer(3), ow, dtype))
-    return splat(k, count, lanes)

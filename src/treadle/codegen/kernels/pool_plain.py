@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import either, loop, when
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import either, loop, values_of_either, when
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
-from treadle.codegen.emit.types import I64, vector
+from treadle.codegen.emit.types import I64, scalar, vector, vector_of
 from treadle.codegen.emit.vectors import splat, take
-from treadle.codegen.kernels.pool import rows_inside
+from treadle.codegen.kernels.pool import counted_rows, rows_inside
 from treadle.codegen.kernels.pool_taps import Taps
 from treadle.dtypes import DType
 from treadle.plan.kernels.pool import PlainPoolSpec, PoolArgs
@@ -42,7 +42,8 @@ def emit_pool_plain(k: Kernel, spec: PlainPoolSpec) -> None:
         image = k.mul(k.add(k.mul(plane, args.height), top), args.width)
         _reduce_rows(k, taps, args, image, rows_inside(k, args, top), left, need)
         target = k.add(k.mul(row, args.out_width), first)
-        _reduce_columns(k, spec, taps, args, target, oh, first, count)
+        counted = counted_rows(k, args, top) if taps.mean else 0
+        _reduce_columns(k, spec, taps, args, target, counted, first, count)
 
 
 def _reduce_rows(
@@ -86,11 +87,14 @@ def _reduce_columns(
     taps: Taps,
     args: PoolArgs[Index],
     target: Index,
-    oh: Index,
+    rows: Index,
     first: Index,
     count: Index,
 ) -> None:
-    """y[target + i] = the reduction of the taps scratch[i * stride + t * dilation], for i < count."""
+    """y[target + i] = the reduction of the taps scratch[i * stride + t * dilation], for i < count.
+
+    A mean counts `rows` rows of each window.
+    """
     dtype, lanes = taps.dtype, taps.lanes
     stride, dilation, kernel_width = spec.stride_width, spec.dilation_width, spec.kernel_width
     y = k.pointer(0)
@@ -105,28 +109,41 @@ def _reduce_columns(
                 tap.next(*taps.combine(list(tap.carry), [value]))
             state = list(tap.carry)
         rest = k.sub(count, turn.index)
-        reduced = taps.result(state)
-
-        def finish(mask: ir.Value | None) -> ir.Value:
-            if not taps.mean:
-                return reduced
-            ones, offset = taps.ones(), k.add(first, turn.index)
-            counts = k.pointer(3)
-            columns = (
-                load(k, counts, offset, dtype, lanes)
-                if mask is None
-                else load_masked(k, counts, offset, dtype, mask, ones)
-            )
-            per_row = splat(k, load(k, k.pointer(2), oh, dtype), lanes)
-            return taps.finish(reduced, k.b.fmul(per_row, columns))
-
+        taken = _counts(k, spec, args, rows, k.add(first, turn.index), lanes) if taps.mean else None
+        result = taps.finish(taps.result(state), taken)
         at = k.add(target, turn.index)
         with either(k, k.less(k.sub(lanes, 1), rest)) as (full, partial):
             with full:
-                store(k, finish(None), y, at, dtype)
+                store(k, result, y, at, dtype)
             with partial:
-                mask = lane_mask(k, rest, lanes)
-                store_masked(k, finish(mask), y, at, dtype, mask)
+                store_masked(k, result, y, at, dtype, lane_mask(k, rest, lanes))
+
+
+def _counts(k: Kernel, spec: PlainPoolSpec, args: PoolArgs[Index], rows: Index, ow: Index, lanes: int) -> ir.Value:
+    """Returns how many taps a mean counts of each of `lanes` outputs from column `ow` on."""
+    dtype, dilation = spec.dtype, spec.dilation_width
+
+    def everywhere(number: Index) -> ir.Value:
+        return splat(k, as_i64(number), lanes)
+
+    def edge() -> list[ir.Value]:
+        start = k.add(k.sub(k.mul(ow, spec.stride_width), args.pad_left), args.counted_left)
+        steps = ir.Constant(vector_of(I64, lanes), [lane * spec.stride_width for lane in range(lanes)])
+        starts, none = k.add(everywhere(start), steps), everywhere(0)
+
+        def before(column: Index) -> Index:
+            ahead = k.add(k.max(k.sub(everywhere(column), starts), none), everywhere(dilation - 1))
+            return ahead if dilation == 1 else k.div(ahead, everywhere(dilation))
+
+        inside = k.sub(k.min(before(args.counted_width), everywhere(args.kernel_width)), before(0))
+        counts = k.mul(k.max(inside, none), everywhere(rows))
+        return [k.b.sitofp(counts, vector(dtype, lanes))]
+
+    def interior() -> list[ir.Value]:
+        return [splat(k, k.b.sitofp(as_i64(k.mul(rows, args.kernel_width)), scalar(dtype)), lanes)]
+
+    is_interior = k.b.and_(k.less(k.sub(args.low, 1), ow), k.less(k.add(ow, lanes - 1), args.high))
+    return values_of_either(k, is_interior, interior, edge)[0]
 
 
 def _strided(k: Kernel, start: Index, stride: int, dtype: DType, lanes: int) -> ir.Value:

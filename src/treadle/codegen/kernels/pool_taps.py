@@ -33,9 +33,6 @@ class Taps:
         """Returns the reduction of no taps."""
         return constant(self.dtype, 0.0 if self.mean else -math.inf, self.lanes)
 
-    def ones(self) -> ir.Constant:
-        return constant(self.dtype, 1.0, self.lanes)
-
     def start(self) -> list[ir.Value]:
         """Returns the state before the first tap."""
         nothing = self.nothing()

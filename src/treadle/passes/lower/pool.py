@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from treadle.dtypes import bf16, f32, f64
+from treadle.graph.dim import at_most, ceil_div, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.pool import BlockedPoolSpec, PlainPoolSpec, PoolArgs, PoolSpec
@@ -40,17 +38,9 @@ class Axis:
 
     def interior(self) -> tuple[int, int]:
         """Returns the half-open range of outputs whose windows lie inside the input; it may be empty."""
-        low = min(-(-self.begin // self.stride), self.out)
+        low = minimum(ceil_div(self.begin, self.stride), self.out)
         high = (self.size - self.reach + self.begin) // self.stride + 1
-        return low, min(max(high, low), self.out)
-
-    def counts(self, *, include_pad: bool) -> list[int]:
-        """Returns how many taps of each output lie inside the input, or with `include_pad` inside its pads too."""
-        low, high = (-self.begin, self.size + self.end) if include_pad else (0, self.size)
-        return [
-            sum(low <= i * self.stride - self.begin + t * self.dilation < high for t in range(self.kernel))
-            for i in range(self.out)
-        ]
+        return low, minimum(maximum(high, low), self.out)
 
 
 _POINT = Axis(1, 1, 1, 1, 1, 0, 0)
@@ -88,8 +78,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     if kind == "max" and x.dtype == y.dtype == bf16:
         dtype = bf16
     vertical, across = axes_of(node)
-    reads = (x, *_counts(node, ctx, vertical, across)) if kind == "avg" else (x,)
-    width = across.kernel if across.kernel <= MAX_UNROLLED_WIDTH else 0
+    width = across.kernel if at_most(across.kernel, MAX_UNROLLED_WIDTH) else 0
     lanes = ctx.target.lanes(dtype)
     scratch = 0
     if x.layout is not None:
@@ -107,7 +96,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
             tile=tile,
         )
         units, segment = planes * vertical.out, across.out
-        vectors = across.out * max(1, block // lanes)
+        vectors = across.out * maximum(1, block // lanes)
     else:
         spec = PlainPoolSpec(
             kind=kind,
@@ -116,18 +105,19 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
             stride_width=across.stride,
             dilation_width=across.dilation,
         )
-        segment = min(across.out, SEGMENT)
-        units = elements(shape[:2]) * vertical.out * -(-across.out // max(segment, 1))
-        scratch = (-(-segment // lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
-        vectors = 2 * -(-segment // lanes)
+        segment = maximum(minimum(across.out, SEGMENT), 1)
+        units = elements(shape[:2]) * vertical.out * ceil_div(across.out, segment)
+        scratch = (ceil_div(segment, lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
+        vectors = 2 * ceil_div(segment, lanes)
     taps = vertical.kernel * across.kernel
     chunks, per_chunk = partition(units, vectors * (taps * 0.4 + 1))
     low, high = across.interior()
+    counted = int(node.attrs.get("count_include_pad", False))
     args = PoolArgs(
         units=units,
         units_per_chunk=per_chunk,
-        out_height=max(vertical.out, 1),
-        out_width=max(across.out, 1),
+        out_height=maximum(vertical.out, 1),
+        out_width=maximum(across.out, 1),
         height=vertical.size,
         width=across.size,
         kernel_height=vertical.kernel,
@@ -138,18 +128,12 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         low=low,
         high=high,
         kernel_width=across.kernel,
-        segment=max(segment, 1),
+        segment=maximum(segment, 1),
+        counted_height=vertical.size + counted * (vertical.begin + vertical.end),
+        counted_width=across.size + counted * (across.begin + across.end),
+        counted_top=counted * vertical.begin,
+        counted_left=counted * across.begin,
     )
     flops = elements(y.static_shape) * taps
     traffic = nbytes(x) + nbytes(y)
-    return [ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]
-
-
-def _counts(node: Node, ctx: LowerContext, vertical: Axis, across: Axis) -> tuple[Value, Value]:
-    include_pad = bool(node.attrs["count_include_pad"])
-    dtype = (f64 if node.output.dtype == f64 else f32).numpy
-    rows, columns = (
-        ctx.constant(np.array(axis.counts(include_pad=include_pad), dtype), f"{node.output.name}.counts")
-        for axis in (vertical, across)
-    )
-    return rows, columns
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]

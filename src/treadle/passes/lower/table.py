@@ -4,7 +4,6 @@ reference."""
 from collections.abc import Callable
 
 from treadle.graph.node import Node
-from treadle.graph.shape import is_open
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention
@@ -107,14 +106,3 @@ LOWERINGS: dict[str, Lowering] = {
     "instance_norm": lower_instance_norm,
     "batch_norm": lower_batch_norm,
 }
-
-_FIXED = {"avg_pool", "max_pool"}
-"""Ops whose lowering takes known sizes only."""
-
-
-def takes_open_sizes(node: Node) -> bool:
-    """Whether lowering can plan `node` although sizes of its operands or results may be expressions."""
-    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    if not any(is_open(value.static_shape) for value in values):
-        return True
-    return node.op not in _FIXED

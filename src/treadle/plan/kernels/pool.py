@@ -11,7 +11,7 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec(KernelSpec):
-    """Parameters of both kernels. Pointers: y, x; for means, also the taps that count in each row and column of y."""
+    """Parameters of both kernels. Pointers: y, x."""
 
     kind: str
     """`max` or `avg`."""
@@ -71,3 +71,11 @@ class PoolArgs(KernelArgs[T]):
     """Taps."""
     segment: T
     """Outputs of a segment of a row."""
+    counted_height: T
+    """Rows whose taps a mean divides by: those of x, and those of its pads if they count."""
+    counted_width: T
+    """Columns whose taps a mean divides by."""
+    counted_top: T
+    """Rows of the top pad among `counted_height`."""
+    counted_left: T
+    """Columns of the left pad among `counted_width`."""
