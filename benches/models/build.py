@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benches.models import channels_last, open_sizes, sequence, synthetic, text, vision, vision_kinds
+from benches.models import channels_last, open_sizes, sequence, synthetic, text, text_images, vision, vision_kinds
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "models"
 
@@ -62,6 +62,8 @@ OPEN: dict[str, Callable[[Path], None]] = {
     "encoder_open": open_sizes.encoder_open,
     "decoder_open": open_sizes.decoder_open,
     "detector_open": open_sizes.detector_open,
+    "mobile_detector_open": text_images.mobile_detector_open,
+    "recogniser_open": text_images.recogniser_open,
 }
 """Models with open dimensions."""
 

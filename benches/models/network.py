@@ -63,6 +63,12 @@ class Network:
     def conv_relu(self, x: str, channels: tuple[int, int], kernel: int, stride: int = 1, pad: int = 0) -> str:
         return self.op("Relu", self.conv(x, channels, kernel, stride, pad))
 
+    def conv_transpose(self, x: str, channels: tuple[int, int], kernel: int) -> str:
+        """Transposed convolution with bias whose kernels lie side by side; `channels` are (in, out)."""
+        into, out = channels
+        w, b = self.weight((into, out, kernel, kernel), into), self.weight((out,), 64)
+        return self.op("ConvTranspose", x, w, b, kernel_shape=[kernel] * 2, strides=[kernel] * 2)
+
     def max_pool(self, x: str, kernel: int, stride: int, pad: int = 0, ceil: bool = False) -> str:
         return self.op(
             "MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, ceil_mode=int(ceil)

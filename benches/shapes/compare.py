@@ -1,7 +1,7 @@
 """Models with open dimensions beside other engines: requests of random sizes, and a decoder that generates tokens.
 
-    python -m benches.shapes.compare [--models encoder,decoder,detector] [--requests 100] [--images 40] [--tokens 100]
-        [--threads 1,2] [--rounds 3] [--json FILE]
+    python -m benches.shapes.compare [--models encoder,decoder,detector,mobile_detector,recogniser] [--requests 100]
+        [--images 40] [--tokens 100] [--threads 1,2] [--rounds 3] [--json FILE]
 
 Each engine runs in a process of its own. The processes take turns of a few requests, and those that are not being timed
 are stopped. All requests have different sizes. Each is answered twice: `first / later` is the median and the 99th
@@ -159,9 +159,11 @@ def token_rows(threads: int, found: Figures) -> Iterable[list[str]]:
 
 def main() -> int:
     options = parser(__doc__, rounds=3, threads="1,2")
-    options.add_argument("--models", default="encoder,detector,decoder", help="by comma; default: all")
+    options.add_argument(
+        "--models", default="encoder,detector,mobile_detector,recogniser,decoder", help="by comma; default: all"
+    )
     options.add_argument("--requests", type=int, default=100, help="to the encoder")
-    options.add_argument("--images", type=int, default=40, help="requests to the detector")
+    options.add_argument("--images", type=int, default=40, help="requests to each model of images")
     options.add_argument("--tokens", type=int, default=100, help="of a generation, after the prompt")
     arguments = options.parse_args()
     models = arguments.models.split(",")
@@ -170,7 +172,6 @@ def main() -> int:
     results: list[Figures] = []
     right = True
     print(machine())
-    counts = {"encoder": arguments.requests, "detector": arguments.images}
     served = [kind for kind in models if kind in KINDS]
     if served:
         print_header(
@@ -178,7 +179,7 @@ def main() -> int:
             *("total over treadle", "steady over treadle", "peak", "last / request 50", "compiles", "error"),
         )
     for kind, threads in product(served, arguments.threads):
-        found = serve(kind, counts[kind], threads)
+        found = serve(kind, arguments.requests if kind == "encoder" else arguments.images, threads)
         results.append({"model": kind, "threads": threads, "engines": found})
         for row in request_rows(kind, threads, found):
             print_row(row)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from benches.models.text_images import ALIGNED
+
 Array = np.ndarray[Any, Any]
 
 
@@ -25,20 +27,26 @@ def image(rng: np.random.Generator, height: int, width: int) -> dict[str, Array]
     return {"image": rng.standard_normal((1, 3, height, width), dtype=np.float32)}
 
 
+def line(rng: np.random.Generator, height: int, width: int) -> dict[str, Array]:
+    """The image of one line of text."""
+    return {"line": rng.standard_normal((1, 3, height, width), dtype=np.float32)}
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Requests to `model`: two sizes, each between bounds; a turn of an engine starts with a run of size `warm_up`."""
+    """Requests to `model`: two sizes, multiples of `step` between bounds; an engine's turn starts with `warm_up`."""
 
     model: str
     bounds: tuple[tuple[int, int], tuple[int, int]]
     warm_up: tuple[int, int]
     inputs: Callable[[np.random.Generator, int, int], dict[str, Array]]
+    step: int = 1
 
     def sizes(self, count: int) -> list[tuple[int, int]]:
         """`count` different random sizes."""
-        (low, high), (least, most) = self.bounds
-        numbers = np.random.default_rng(0).choice((high - low + 1) * (most - least + 1), count, replace=False)
-        return [(low + int(i) % (high - low + 1), least + int(i) // (high - low + 1)) for i in numbers]
+        firsts, seconds = (range(low, high + 1, self.step) for low, high in self.bounds)
+        numbers = np.random.default_rng(0).choice(len(firsts) * len(seconds), count, replace=False)
+        return [(firsts[int(i) % len(firsts)], seconds[int(i) // len(firsts)]) for i in numbers]
 
     def feed(self, seed: int, sizes: Sequence[int]) -> dict[str, Array]:
         """Inputs of these sizes, by name."""
@@ -48,4 +56,6 @@ class Kind:
 KINDS = {
     "encoder": Kind("encoder_open", ((1, 8), (5, 256)), (2, 300), texts),
     "detector": Kind("detector_open", ((64, 480), (64, 480)), (500, 500), image),
+    "mobile_detector": Kind("mobile_detector_open", ((64, 800), (64, 800)), (832, 832), image, step=ALIGNED),
+    "recogniser": Kind("recogniser_open", ((32, 48), (32, 640)), (48, 660), line),
 }

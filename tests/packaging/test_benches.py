@@ -11,7 +11,7 @@ import onnx
 import pytest
 from benches.harness.outputs import relative_error
 from benches.loading.compare import fix, milliseconds, sizes_of
-from benches.models import open_sizes
+from benches.models import open_sizes, text_images
 from benches.models.build import GROUPS
 from benches.optimisations.table import OPTIMISATIONS, PACKAGE, Optimisation
 from benches.shapes.compare import summary
@@ -74,21 +74,33 @@ def test_loads_are_compared_with_those_of_fixed_sizes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "sizes"),
-    [("encoder", [(1, 5), (3, 17), (2, 40)]), ("detector", [(64, 64), (65, 99), (110, 71)])],
+    [
+        ("encoder", [(1, 5), (3, 17), (2, 40)]),
+        ("detector", [(64, 64), (65, 99), (110, 71)]),
+        ("mobile_detector", [(64, 64), (96, 160), (32, 32)]),
+        ("recogniser", [(32, 40), (48, 101), (40, 64)]),
+    ],
 )
 def test_models_of_requests_agree_with_the_reference(kind: str, sizes: list[tuple[int, int]], tmp_path: Path) -> None:
     """
-    One session serves requests of several sizes.
+    One plan serves requests of several sizes.
     """
     path = tmp_path / "model.onnx"
     if kind == "encoder":
         open_sizes.encoder("small", path, width=32, layers=2, heads=4, vocabulary=30522)
+    elif kind == "mobile_detector":
+        blocks = [(3, 8, 8, False, "Relu", 2), (5, 16, 8, True, "HardSwish", 2), (5, 16, 8, True, "HardSwish", 1)]
+        text_images.mobile_detector("small", path, blocks=blocks, neck=6)
+    elif kind == "recogniser":
+        text_images.recogniser("small", path, channels=(4, 6, 8, 10), hidden=6, classes=11)
     else:
         open_sizes.detector("small", path, channels=(4, 6, 8))
     session = treadle.Session(path)
 
     for number, each in enumerate(sizes):
         agree(path, session, KINDS[kind].feed(number, each))
+    assert len(session.open_plans()) == 1
+    assert session.why_per_size() is None
 
 
 def test_the_decoder_agrees_with_the_reference(tmp_path: Path) -> None:
