@@ -8,7 +8,7 @@ from llvmlite.ir.values import ArgumentAttributes
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.types import I1, I8, I32, POINTER, element_of, scalar, vector, with_element
 from treadle.codegen.emit.vectors import lane_numbers, splat
-from treadle.dtypes import DType, boolean
+from treadle.dtypes import DType, boolean, i32
 
 
 def load(k: Kernel, base: ir.Value, index: Index, dtype: DType, lanes: int = 1) -> ir.Value:
@@ -33,6 +33,24 @@ def lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:
     iota = lane_numbers(tuple(range(lanes)))
     bound = splat(k, k.b.trunc(as_i64(count), I32), lanes)
     return k.b.icmp_signed("<", iota, bound)
+
+
+def loaded_lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:
+    """`lane_mask` out of a table in memory.
+
+    For kernels whose loops need all registers: LLVM computes `lane_mask` with a constant that it loads before the
+    outermost loop and keeps in a register.
+    """
+    name = f"lane_masks{lanes}"
+    table = k.module.globals.get(name)
+    if table is None:
+        type_ = ir.ArrayType(I32, 2 * lanes)
+        table = ir.GlobalVariable(k.module, type_, name)
+        table.linkage, table.global_constant = "internal", True
+        table.initializer = ir.Constant(type_, [-1] * lanes + [0] * lanes)
+    skipped = k.sub(lanes, k.min(count, lanes))
+    words = k.b.load(k.at(table, skipped, i32), align=i32.size, typ=vector(i32, lanes))
+    return k.b.icmp_signed("<", words, ir.Constant(words.type, None))
 
 
 def load_masked(k: Kernel, base: ir.Value, index: Index, dtype: DType, mask: ir.Value, other: ir.Value) -> ir.Value:

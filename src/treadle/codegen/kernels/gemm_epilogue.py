@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
-from treadle.codegen.emit.memory import lane_mask, load, store
+from treadle.codegen.emit.memory import load, loaded_lane_mask, store
 from treadle.codegen.emit.scalar_ops import LONG_OPS
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.expr import emit_expr, load_value, store_value
@@ -94,7 +94,7 @@ class Epilogue:
 
         def edge() -> None:
             with loop(k, 0, columns, self.lanes, name="vector") as vector:
-                mask = lane_mask(k, k.sub(columns, vector.index), self.lanes)
+                mask = loaded_lane_mask(k, k.sub(columns, vector.index), self.lanes)
                 with loop(k, 0, rows, name="row") as turn:
                     finish(turn.index, vector.index, mask)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
-from llvmlite import binding
+from tests.assembly import loops_of, spills
 from tests.kernel_runner import lower_graph
 
-from treadle.codegen import jit
 from treadle.codegen import target as targets
-from treadle.codegen.kernels.table import effort_of
 from treadle.dtypes import bf16, f32
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
@@ -28,7 +24,6 @@ RESIDUAL = Expr(
     (Step("cast", (1,), f32), Step("add", (0, 2), f32), Step("relu", (3,), f32), Step("cast", (4,), bf16)),
     (5,),
 )
-PRODUCT = re.compile(r"vdpbf16ps|vfmadd")
 
 
 def spec_of(outputs: int, size: int, epilogue: Expr, target: Target) -> KernelSpec:
@@ -55,36 +50,12 @@ def spec_of(outputs: int, size: int, epilogue: Expr, target: Target) -> KernelSp
     return call.spec
 
 
-def innermost_loops(assembly: str) -> list[list[str]]:
-    """The instructions of each loop that holds products and no other such loop."""
-    lines = [line.strip() for line in assembly.splitlines()]
-    labels = {line[:-1]: number for number, line in enumerate(lines) if re.fullmatch(r"\.?\w+:", line)}
-    spans = []
-    for number, line in enumerate(lines):
-        jump = re.match(r"j\w+\s+(\.?\w+)$", line)
-        start = labels.get(jump[1], number) if jump else number
-        if any(PRODUCT.match(inside) for inside in lines[start:number]):
-            spans.append((start, number))
-    inner = [a for a in spans if not any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in spans)]
-    return [lines[start:end] for start, end in inner]
-
-
 @pytest.fixture
 def bf16_target() -> Target:
     """This CPU, if it has bf16 dot products."""
     if "avx512" not in targets.available_isas() or not targets.for_isa("avx512").has_bf16_dot:
         pytest.skip("this CPU has no bf16 dot products")
     return targets.for_isa("avx512")
-
-
-def loops_of(spec: KernelSpec, target: Target) -> list[list[str]]:
-    """The innermost loops of the kernel, as it is compiled for use."""
-    with binding.create_context() as context:
-        module = binding.parse_assembly(jit.emit_ir(spec, target), context)
-        with module:
-            machine = jit.target_machine(target)
-            jit._optimize(module, machine, effort_of(spec.family))
-            return innermost_loops(machine.emit_assembly(module))
 
 
 @pytest.mark.parametrize("epilogue", [ROUND, RELU, CLIP, RESIDUAL], ids=["round", "relu", "clip", "residual"])
@@ -98,7 +69,7 @@ def test_bf16_dot_products_keep_their_sums_in_registers(
     loops = loops_of(spec_of(outputs, size, epilogue, bf16_target), bf16_target)
     assert loops, "there is a loop over products"
     for body in loops:
-        assert not [line for line in body if "mm" in line and "(%rsp)" in line], "\n".join(body)
+        assert not spills(body), "\n".join(body)
 
 
 def test_a_factor_used_once_is_a_memory_operand(bf16_target: Target) -> None:
