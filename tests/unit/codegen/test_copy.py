@@ -26,7 +26,7 @@ def _i64(*values: int) -> np.ndarray[Any, Any]:
     return np.array(values, np.int64)
 
 
-@pytest.mark.parametrize("shape", [(5, 7, 3), (33, 16, 17), (2, 1, 40), (64, 64, 2), (1, 100, 1)])
+@pytest.mark.parametrize("shape", [(5, 7, 3), (33, 16, 17), (2, 1, 40), (64, 64, 2), (1, 100, 1), (4, 3, 70)])
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_every_permutation_of_three_axes(target: Target, shape: tuple[int, ...], dtype: Any) -> None:
     """
@@ -46,6 +46,16 @@ def test_attention_heads_and_images_are_transposed(target: Target) -> None:
     SingleNode("transpose", [_numbered(2, 3, 2, 5, 2, 3)], {"perm": (5, 0, 3, 1, 4, 2)}).check(target)
     SingleNode("transpose", [_numbered()], {"perm": ()}).check(target)
     SingleNode("transpose", [_numbered(0, 3, 5)], {"perm": (2, 1, 0)}).check(target)
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+@pytest.mark.parametrize("length", [1, 5000, 20001])
+def test_long_rows_are_interleaved_in_pieces(target: Target, rows: int, length: int) -> None:
+    """
+    Real and imaginary parts, and the pixels that a transposed convolution writes, are interleaved.
+    """
+    SingleNode("transpose", [_numbered(rows, length)], {"perm": (1, 0)}).check(target)
+    SingleNode("transpose", [_numbered(3, rows, 7, length // 50)], {"perm": (0, 2, 3, 1)}).check(target)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, -1, -2, -3])

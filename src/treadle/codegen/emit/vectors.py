@@ -108,6 +108,15 @@ def reduce(k: Kernel, value: ir.Value, combine: str) -> ir.Value:
     return value
 
 
+def interleave(k: Kernel, values: Sequence[ir.Value]) -> ir.Value:
+    """The first lanes of all `values`, then their second lanes, ...; the number of values is a power of 2."""
+    if len(values) == 1:
+        return values[0]
+    left, right = (interleave(k, values[first::2]) for first in range(2))
+    lanes = lanes_of(left.type)
+    return k.b.shuffle_vector(left, right, lane_numbers(tuple(lane + of for lane in range(lanes) for of in (0, lanes))))
+
+
 def take(k: Kernel, value: ir.Value, lanes: Sequence[int] | range) -> ir.Value:
     """A vector of the named lanes of `value`; a scalar if only one is named."""
     if len(lanes) == 1:

@@ -15,9 +15,16 @@ from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at, segments
 from treadle.codegen.emit.rows import copy_row, fill_row, word
 from treadle.codegen.emit.tiles import move_edge, move_tile
-from treadle.codegen.emit.vectors import take
+from treadle.codegen.emit.vectors import interleave, take
 from treadle.dtypes import DType
-from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
+from treadle.plan.kernels.copy import (
+    CopyInterleavedArgs,
+    CopyInterleavedSpec,
+    CopyRowsArgs,
+    CopyRowsSpec,
+    CopyTilesArgs,
+    CopyTilesSpec,
+)
 
 
 def emit_copy_rows(k: Kernel, spec: CopyRowsSpec) -> None:
@@ -91,3 +98,29 @@ def emit_copy_tiles(k: Kernel, spec: CopyTilesSpec) -> None:
                     move_tile(k, target, target_b, source, source_a, dtype, side)
                 with edge:
                     move_edge(k, target, target_b, source, source_a, dtype, side, (rows, columns))
+
+
+def emit_copy_interleaved(k: Kernel, spec: CopyInterleavedSpec) -> None:
+    """target[offset + sum(i * t) + j * ways + way] = source[offset' + sum(i * s) + way * source_way + j]"""
+    dtype, ways = word(spec.size), spec.ways
+    lanes = k.target.lanes(dtype)
+    args = k.args(CopyInterleavedArgs[ir.Value], spec)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
+    pieces = k.max(k.div(k.add(args.length, k.sub(args.piece, 1)), args.piece), 1)
+    with segments(k, begin, end, pieces) as (outer, first, last):
+        at = coordinates(k, outer, args.sizes)
+        target_base = offset_at(k, at, args.target_strides, args.target_start)
+        source_base = offset_at(k, at, args.source_strides, args.source_start)
+        with loop(k, first, last, name="piece") as piece:
+            start = k.mul(piece.index, args.piece)
+            count = k.min(k.sub(args.length, start), args.piece)
+            target = k.at(k.pointer(0), k.add(target_base, k.mul(start, ways)), dtype)
+            row = k.add(source_base, start)
+            rows = [k.at(k.pointer(1), k.add(row, k.mul(args.source_way, way)), dtype) for way in range(ways)]
+            whole = k.mul(k.div(count, lanes), lanes)
+            with loop(k, 0, whole, lanes, name="vector") as turn:
+                values = [load(k, each, turn.index, dtype, lanes) for each in rows]
+                store(k, interleave(k, values), target, k.mul(turn.index, ways), dtype)
+            with loop(k, whole, count, name="element") as turn:
+                for way, each in enumerate(rows):
+                    store(k, load(k, each, turn.index, dtype), target, k.add(k.mul(turn.index, ways), way), dtype)

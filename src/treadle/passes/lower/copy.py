@@ -13,7 +13,14 @@ from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
-from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
+from treadle.plan.kernels.copy import (
+    CopyInterleavedArgs,
+    CopyInterleavedSpec,
+    CopyRowsArgs,
+    CopyRowsSpec,
+    CopyTilesArgs,
+    CopyTilesSpec,
+)
 
 _PIECE_BYTES = 32 << 10
 """Longer rows are copied in pieces, so that workers can share one long row."""
@@ -24,6 +31,9 @@ _SHORT_ROW = 8
 _MAX_TILE = 16
 _GROUP = 4
 """Tiles that are moved together."""
+
+_WAYS = (2, 4)
+"""So many rows are interleaved by shuffles."""
 
 _SHUFFLED_STEPS = (-1, 0, 1, 2, 3, 4)
 
@@ -104,7 +114,12 @@ def copy_call(
     traffic = 2.0 * total * size
     rows = total / maximum(inner.size, 1)
     cost = traffic / BYTES_PER_NS + rows * (2.0 if hint_of(inner.size) <= _SHORT_ROW else 1.0)
-    copy = _Copy(node, ctx, target, source, (target_start, source_start), cost, traffic)
+    starts = target_start, source_start
+    ways = next((ways for ways in _WAYS if equals(inner.size, ways)), None)
+    if across is not None and ways is not None and equals(across.target, ways):
+        copy = _Copy(node, ctx, target, source, starts, traffic / BYTES_PER_NS, traffic)
+        return copy.interleaved([axis for axis in outer if axis is not across], ways, inner, across)
+    copy = _Copy(node, ctx, target, source, starts, cost, traffic)
     strided = not equals(inner.source, 0) and not equals(inner.source, 1)
     far = across is not None and (hint_of(across.size) > max(_SHUFFLED_STEPS) or hint_of(inner.source) > 4)
     if across is not None and strided and far:
@@ -150,6 +165,26 @@ class _Copy:
             source_strides=tuple(axis.source for axis in outer),
         )
         return self._call(CopyRowsSpec(size=size, rank=len(outer), step=step), args, chunks)
+
+    def interleaved(self, outer: list[Axis], ways: int, inner: Axis, rows: Axis) -> Call:
+        """Copies `ways` rows, which are contiguous in the source, element by element in turn; long rows in parts."""
+        size = self.target.known_dtype.size
+        piece = _PIECE_BYTES // (size * ways)
+        units = elements(axis.size for axis in outer) * ceil_div(rows.size, piece)
+        chunks, per_chunk = self._partition(units)
+        args = CopyInterleavedArgs(
+            units=units,
+            units_per_chunk=per_chunk,
+            length=rows.size,
+            piece=piece,
+            source_way=inner.source,
+            target_start=self.starts[0],
+            source_start=self.starts[1],
+            sizes=tuple(axis.size for axis in outer),
+            target_strides=tuple(axis.target for axis in outer),
+            source_strides=tuple(axis.source for axis in outer),
+        )
+        return self._call(CopyInterleavedSpec(size=size, rank=len(outer), ways=ways), args, chunks)
 
     def tiles(self, outer: list[Axis], inner: Axis, across: Axis) -> Call:
         """Copies tiles of `inner` and `across`, which is contiguous in the source."""

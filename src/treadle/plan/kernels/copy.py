@@ -1,4 +1,4 @@
-"""copy_rows and copy_tiles: strided copies."""
+"""copy_rows, copy_tiles and copy_interleaved: strided copies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySpec(KernelSpec):
-    """Parameters of both kernels. Pointers: target, source."""
+    """Parameters of all kernels. Pointers: target, source."""
 
     size: int
     """Bytes of an element."""
@@ -41,8 +41,18 @@ class CopyTilesSpec(CopySpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyInterleavedSpec(CopySpec):
+    """Parameters for copies that take one element of each of a few rows in turn."""
+
+    family: ClassVar[str] = "copy_interleaved"
+
+    ways: int
+    """The rows, a power of 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyArgs(KernelArgs[T]):
-    """Arguments of both kernels, in elements: the outer axes."""
+    """Arguments of all kernels, in elements: the outer axes."""
 
     units: T
     units_per_chunk: T
@@ -74,6 +84,18 @@ class CopyRowsArgs(CopyArgs[T]):
     """Difference of the lengths of units that are neighbours on the last outer axis."""
     step: T
     """Stride of a row in the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyInterleavedArgs(CopyArgs[T]):
+    """Arguments, in elements. A unit is a piece of the rows."""
+
+    length: T
+    """Length of a row in the source."""
+    piece: T
+    """The part of the rows that a unit copies at most."""
+    source_way: T
+    """Stride from one row to the next in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
