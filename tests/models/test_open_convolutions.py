@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 import treadle
-from tests.models.test_open_ops import Case, whole
+from tests.models.test_open_ops import EVEN, Case, whole
 
 Array = np.ndarray[Any, Any]
 
@@ -156,7 +156,28 @@ def network() -> Case:
     return Case(nodes, {"x": ["b", 3, "h", "w"]}, constants, sizes=SIZES)
 
 
-CASES |= {"transposed": transposed(), "network": network()}
+def pyramid(**modes: str) -> Case:
+    """Returns a level of features to which the level of half its size is added."""
+    constants = {
+        "w0": weights(24, 3, 1, 1), "w1": weights(24, 24, 3, 3) * 0.1, "w2": weights(8, 24, 1, 1),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["fine"]),
+        helper.make_node("Conv", ["fine", "w1"], ["half"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Resize", ["half", "", "scales"], ["x2"], **modes),
+        helper.make_node("Add", ["fine", "x2"], ["sum"]),
+        helper.make_node("Conv", ["sum", "w2"], ["y"]),
+    ]
+    return Case(nodes, {"x": ["b", 3, "h", "w"]}, constants, sizes=EVEN)
+
+
+CASES |= {
+    "transposed": transposed(),
+    "network": network(),
+    "pyramid": pyramid(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    "smooth pyramid": pyramid(mode="linear"),
+}
 
 
 def check(case: Case, *, tolerance: float, **options: Any) -> None:

@@ -22,6 +22,7 @@ from treadle.passes.lower.concat import can_concat_blocked
 from treadle.passes.lower.conv.epilogue import classify, has_readable_epilogue
 from treadle.passes.lower.conv.lower import blocked_output, reads_plain
 from treadle.passes.lower.expr import is_native, may_fail
+from treadle.passes.lower.resize import can_resize_blocked
 from treadle.plan.target import Target
 
 _BLOCKED_AS_F32 = (f32, bf16, i32, u8, i8)
@@ -86,6 +87,8 @@ class _Chooser:
             if index == 0:
                 return not self._keeps_plain(node, layout)
             return index > 2 and classify(value.static_shape, node.output.static_shape) == "full"
+        if node.op == "resize":
+            return index == 0
         if node.op != "elementwise":
             return True
         need = operand_need(value, node.outputs[0], layout.block)
@@ -160,19 +163,23 @@ def _can_follow(node: Node, block: int) -> bool:
     shape = out.static_shape
     if len(shape) not in (3, 4):
         return False
-    if node.op in POOLS:
-        return out.dtype in (f32, f64, bf16)
-    if node.op == "concat":
-        shapes = [value.static_shape for value in node.inputs if value is not None]
-        return node.attrs["axis"] >= 1 and can_concat_blocked(shapes, block, node.attrs["axis"])
     if node.op != "elementwise":
-        return False
+        return _moves_blocks(node, out, block)
     expr: Expr = node.attrs["expr"]
     if not is_native(expr) or (not divides(block, shape[1]) and may_fail(expr)):
         return False
     return all(_alike(value, out) and equal_shapes(value.shape, shape) for value in node.outputs) and all(
         value is not None and operand_need(value, out, block) is not None for value in node.inputs
     )
+
+
+def _moves_blocks(node: Node, out: Value, block: int) -> bool:
+    if node.op in POOLS:
+        return out.dtype in (f32, f64, bf16)
+    if node.op == "concat":
+        shapes = [value.static_shape for value in node.inputs if value is not None]
+        return node.attrs["axis"] >= 1 and can_concat_blocked(shapes, block, node.attrs["axis"])
+    return node.op == "resize" and can_resize_blocked(node)
 
 
 def operand_need(value: Value, out: Value, block: int) -> str | None:
@@ -197,6 +204,8 @@ def _alike(value: Value, other: Value) -> bool:
 
 def _is_full(node: Node, value: Value) -> bool:
     """Whether `node` reads `value` in the layout of its result."""
+    if node.op == "resize":
+        return value is node.operand(0)
     return node.op != "elementwise" or classify(value.static_shape, node.outputs[0].static_shape) == "full"
 
 

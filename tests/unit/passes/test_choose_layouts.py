@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from tests.unit.passes.conftest import TARGET, Writer
 
 from treadle.dtypes import f32
@@ -119,6 +120,35 @@ def test_channels_that_do_not_fill_blocks_end_the_region_at_a_concat() -> None:
     x = w.input(1, 3, 4, 4)
     graph = chosen(w.done(w.op("concat", w.conv(x, (3, 6)), w.conv(x, (3, 8)), axis=1)))
     assert count(graph)["reorder"] == 2
+
+
+def _resized(mode: str, scales: tuple[float, ...], coordinates: str = "half_pixel") -> Graph:
+    """A resize between two convolutions."""
+    w = Writer()
+    x = w.conv(w.input(1, 3, 4, 4), (3, 8))
+    roi = w.constant([0.0] * 4 + [1.0] * 4) if coordinates == "tf_crop_and_resize" else None
+    grown = w.op("resize", x, roi, w.constant(scales), mode=mode, coordinate_mode=coordinates)
+    return chosen(w.done(w.conv(grown, (int(8 * scales[1]), 8))))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_resize_of_height_and_width_follows_its_operand(mode: str) -> None:
+    """A pyramid of levels stays blocked; the scales are no image, and stay as they are."""
+    graph = _resized(mode, (1.0, 1.0, 2.0, 1.5))
+    assert [node.op for node in graph.nodes] == ["conv", "resize", "conv", "reorder"]
+    assert graph.nodes[1].output.layout == C4
+    assert graph.nodes[1].operand(2).layout is None
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [_resized("nearest", (1.0, 2.0, 1.0, 1.0)), _resized("linear", (1.0, 1.0, 2.0, 2.0), "tf_crop_and_resize")],
+    ids=["channels", "crops"],
+)
+def test_a_resize_without_blocked_kernel_is_row_major(graph: Graph) -> None:
+    """More channels, and positions outside of the image."""
+    assert [node.op for node in graph.nodes][:3] == ["conv", "reorder", "resize"]
+    assert graph.nodes[2].output.layout is None
 
 
 def test_convolutions_without_blocked_kernel_stay_row_major() -> None:

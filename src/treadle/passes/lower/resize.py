@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treadle.dtypes import f32, f64
+from treadle.dtypes import bf16, f32, f64
 from treadle.graph.dim import equals, maximum
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
@@ -12,7 +12,7 @@ from treadle.graph.shape import around, is_open
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, changed_axes, resizing, tables
 from treadle.ops.sizes import known_value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, Array, LowerContext, nbytes, partition
 from treadle.passes.lower.interpolation import Taps, ratio_of, taps_of
 from treadle.passes.lower.lookup import lookup_call
 from treadle.passes.lower.places import Places, open_lookup_calls
@@ -30,11 +30,8 @@ def lower_resize(node: Node, ctx: LowerContext) -> list[Call] | None:
     and cubic modes for dtypes other than f32 and f64 and for extrapolated positions.
     """
     x, y = node.operand(0), node.output
-    given = [*node.inputs[1:], None, None, None][:3]
-    known = [None if value is None else known_value(value) for value in given]
-    if x.layout != y.layout:
-        return None
-    if any(value is not None and array is None for value, array in zip(given, known, strict=True)):
+    known = _known(node)
+    if x.layout != y.layout or known is None:
         return None
     found = resizing(node.attrs, x.static_shape, *known)
     changed = changed_axes(node.attrs, x.static_shape, found)
@@ -46,6 +43,26 @@ def lower_resize(node: Node, ctx: LowerContext) -> list[Call] | None:
     if node.attrs["mode"] == "nearest":
         return _nearest(node, ctx, found, changed)
     return _interpolated(node, ctx, found, changed) if x.known_dtype in (f32, f64) else None
+
+
+def can_resize_blocked(node: Node) -> bool:
+    """Whether a kernel of a `resize` node reads and writes blocks of channels."""
+    x = node.operand(0)
+    known = _known(node)
+    if known is None or node.attrs["coordinate_mode"] == "tf_crop_and_resize":
+        return False
+    if x.known_dtype not in ((f32, f64, bf16) if node.attrs["mode"] == "nearest" else (f32, f64)):
+        return False
+    found = resizing(node.attrs, x.static_shape, *known)
+    return min(changed_axes(node.attrs, x.static_shape, found), default=2) >= 2
+
+
+def _known(node: Node) -> list[Array | None] | None:
+    """The operands roi, scales and sizes, None for absent ones; None if one is neither a constant nor sizes."""
+    given = [*node.inputs[1:], None, None, None][:3]
+    known = [None if value is None else known_value(value) for value in given]
+    unknown = any(value is not None and array is None for value, array in zip(given, known, strict=True))
+    return None if unknown else known
 
 
 def _interpolated(node: Node, ctx: LowerContext, found: Resizing, changed: list[int]) -> list[Call] | None:
