@@ -156,14 +156,12 @@ class Facts:
 
     def extreme(self, op: str, sizes: tuple[int, ...]) -> int:
         """Returns the smallest (`op` "min") or largest ("max") of `sizes`. Nothing is assumed."""
-        flat: dict[int, None] = {}
-        for size in sizes:
-            atom = _only_atom(size)
-            for each in atom.args if atom is not None and atom.op == op else (size,):
-                flat[each] = None
+        nested = [(size, _only_atom(size)) for size in sizes]
+        flat = [atom.args if atom is not None and atom.op == op else (size,) for size, atom in nested]
+        candidates: list[int] = list(dict.fromkeys(size for group in flat for size in group))
         kept: list[int] = []
-        for size in flat:
-            if any(self._precedes(op, other, size) for other in kept):
+        for place, size in enumerate(candidates):
+            if any(self._precedes(op, other, size) for other in candidates[:place]):
                 continue
             kept = [other for other in kept if not self._precedes(op, size, other)]
             kept.append(size)

@@ -17,7 +17,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
-from treadle.graph.dim import at_least, floor_int, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, at_least, floor_int, is_expression, maximum, minimum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -173,6 +173,8 @@ def _cast(dtype: DType, number: Any) -> Any:
     if dtype == dtypes.boolean:
         return bool(number != 0)
     if dtype.is_integer and dtype.size >= 4:
+        if isinstance(number, DimExpr):
+            return number
         return floor_int(number) if number >= 0 else -floor_int(-number)
     if dtype not in (dtypes.f32, dtypes.f64):
         raise _UnknownError

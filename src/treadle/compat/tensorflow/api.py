@@ -16,8 +16,10 @@ from treadle.compat.tensorflow.op_types import name_of
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
 from treadle.compat.tensorflow.tensor_like import TensorLike
+from treadle.dtypes import DType
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.parameters import Parameters
+from treadle.frontends.tensorflow.table import Rule
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -37,15 +39,15 @@ Argument = tuple[str, int | None, Any]
 class Op:
     """An op of the table: call it with tensors, arrays or numbers."""
 
-    def __init__(self, name: str, rule: Callable[..., Any], note: str = "") -> None:
-        self.name = name
-        self.note = note
+    def __init__(self, rule: Rule) -> None:
+        self.name = rule.name
+        self.note = rule.note
         self._rule = rule
-        self._parameters = Parameters.of(rule)
+        self._parameters = Parameters.of(rule.function)
         self._kinds, self._variadic = self._parameters.kinds, self._parameters.variadic
         self.__signature__ = self._parameters.signature
-        self.__name__ = name
-        self.__doc__ = _documentation(name, rule.__doc__, note)
+        self.__name__ = rule.name
+        self.__doc__ = _documentation(rule.name, rule.function.__doc__, rule.note)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result, a tensor or a list of tensors. `name=` names the operation."""
@@ -125,7 +127,14 @@ class Op:
         inputs = [t if isinstance(t, Tensor) else _constant_of(graph, t) for _, t in tensors]
         attrs = _attrs(plan, inputs)
         kind = self.name.rpartition(".")[2].lstrip("_")
-        op = graph.create_op(kind, inputs, emit, name or name_of(self.name, kind), attrs=attrs)
+        op = graph.create_op(
+            kind,
+            inputs,
+            emit,
+            name or name_of(self.name, kind),
+            result_types=lambda: self._result_types(plan, inputs),
+            attrs=attrs,
+        )
         op.call = (self.name, plan)
         many = op.attrs.get("list", False) or len(op.outputs) > 1
         return self._structured(list(op.outputs)) if many or self.name in ("split", "unstack") else op.outputs[0]
@@ -137,8 +146,7 @@ class Op:
             given: dict[str, Any] = {}
             for parameter, count, value in plan:
                 if count is None:
-                    is_dtype = parameter in self._parameters.dtypes and value is not None
-                    given[parameter] = as_dtype(value).core if is_dtype else value
+                    given[parameter] = self._stated(parameter, value)
                 elif count < 0:
                     given[parameter] = None
                 elif value == "one":
@@ -149,9 +157,28 @@ class Op:
                     variadic = [next(rest) for _ in range(count)]
                 else:
                     given[parameter] = [next(rest) for _ in range(count)]
-            return self._parameters.call(self._rule, e, given, variadic)
+            return self._parameters.call(self._rule.function, e, given, variadic)
 
         return emit
+
+    def _stated(self, parameter: str, value: Any) -> Any:
+        """Return an attribute as rules take it."""
+        return as_dtype(value).core if parameter in self._parameters.dtypes and value is not None else value
+
+    def _result_types(self, plan: tuple[Argument, ...], inputs: Sequence[Tensor]) -> Sequence[DType]:
+        """Return the element types of the results, for ranks and attributes that are not known."""
+        rest = iter([tensor.dtype.core for tensor in inputs])
+        given: dict[str, Any] = {}
+        for parameter, count, value in plan:
+            if count is None or count < 0:
+                given[parameter] = self._stated(parameter, value)
+            elif value is None:
+                given[parameter] = [next(rest) for _ in range(count)]
+            elif value == "one":
+                given[parameter] = next(rest)
+            else:
+                next(rest)
+        return self._rule.results(given)
 
     def _hint(self, arguments: dict[str, Any]) -> Any:
         """Return the dtype for arrays and numbers among the operands.

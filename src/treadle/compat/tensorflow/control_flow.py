@@ -14,9 +14,7 @@ from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.func_graph import Subgraph, effects_of
 from treadle.compat.tensorflow.graph import Operation, operation_of
-from treadle.compat.tensorflow.partial_shapes import common
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.stage import Function
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
@@ -113,7 +111,7 @@ def cond(
         taken = arrays[1 : 1 + count] if arrays[0].item() else arrays[1 + count :]
         return (yes if arrays[0].item() else no).run(run, (), taken)
 
-    infos = [placeholder_infos(a.dtype.core, common(a.shape, b.shape)) for a, b in zip(ours, theirs, strict=True)]
+    infos = [graph.describer.common([a.info, b.info]) for a, b in zip(ours, theirs, strict=True)]
     op = graph.create_op(
         "If",
         [test, *yes.captured, *no.captured],
@@ -252,8 +250,9 @@ def while_loop(
         for tensor in given
     ]
     shapes = [tensor.shape for tensor in first] if shape_invariants is None else _shapes(shape_invariants)
-    infos = [placeholder_infos(tensor.dtype.core, shape) for tensor, shape in zip(first, shapes, strict=True)]
-    parameters = [(form, f"loop_{number}") for number, form in enumerate(infos)]
+    describe = graph.describer.described
+    kinds = [(tensor.dtype.core, shape.dims) for tensor, shape in zip(first, shapes, strict=True)]
+    parameters = [(describe(*kind), f"loop_{number}") for number, kind in enumerate(kinds)]
     test = Subgraph(graph, cond, parameters, loop_vars)
     step = Subgraph(graph, body, parameters, loop_vars)
     _check_loop_results(step.graph.results, first, shapes)
@@ -263,7 +262,7 @@ def while_loop(
         [*first, *test.captured, *step.captured],
         lambda e, v: e.python(op, v, repeat),
         name or "while",
-        outputs=infos,
+        outputs=[describe(*kind) for kind in kinds],
         attrs=effects_of(test, step),
     )
     return nest.pack_sequence_as(loop_vars, op.outputs)

@@ -110,7 +110,7 @@ def constant_in(graph: Graph, array: Array, name: str | None = None) -> Tensor:
     """Add a constant to `graph`."""
     info = Info(as_dtype(array.dtype).core, array.shape, array)
     return graph.create_op(
-        "Const", (), lambda e, _: e.constant(array), name, outputs=[(info, info)], attrs={"value": array}
+        "Const", (), lambda e, _: e.constant(array), name, outputs=[info], attrs={"value": array}
     ).outputs[0]
 
 

@@ -22,7 +22,7 @@ class FuncGraph(Graph):
     """The graph of a function. Tensors of the `outer` graph that it reads become its captures."""
 
     def __init__(self, outer: Graph | None) -> None:
-        super().__init__()
+        super().__init__(None if outer is None else outer.describer)
         self.outer = outer
         self.eager_variables = outer is None
         self.captures: dict[Tensor, Tensor] = {}
@@ -33,10 +33,9 @@ class FuncGraph(Graph):
         self.may_create_variables = False
         self.created_variables: list[Any] = []
 
-    def parameter(self, infos: tuple[Info, Info], name: str) -> Tensor:
+    def parameter(self, info: Info, name: str) -> Tensor:
         """Add a parameter of the function."""
-        unknown = tuple(Info(form.dtype, form.shape) for form in infos)
-        return self.create_op("Placeholder", (), _unfed, name, outputs=[unknown]).outputs[0]  # type: ignore[list-item]
+        return self.create_op("Placeholder", (), _unfed, name, outputs=[info]).outputs[0]
 
     def enter(self, tensor: Tensor) -> Tensor:
         """Return `tensor` as a tensor of this graph. A tensor of an outer graph is captured."""
@@ -51,7 +50,7 @@ class FuncGraph(Graph):
         if known is not None:
             return constant_in(self, known)
         if outside not in self.captures:
-            self.captures[outside] = self.parameter(outside.infos, f"capture_{len(self.captures)}")
+            self.captures[outside] = self.parameter(outside.info, f"capture_{len(self.captures)}")
         return self.captures[outside]
 
     def trace(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -103,11 +102,11 @@ class Subgraph:
     """A traced branch or loop body, which Python runs with the arrays of its parameters and captures."""
 
     def __init__(
-        self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Any, str]], args: Any
+        self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Info, str]], args: Any
     ) -> None:
         self.graph = FuncGraph(outer)
         with enter_graph(self.graph):
-            self.graph.parameters = [self.graph.parameter(infos, name) for infos, name in parameters]
+            self.graph.parameters = [self.graph.parameter(info, name) for info, name in parameters]
         self._args = args
         self.graph.trace(function, *nest.pack_sequence_as(args, self.graph.parameters))
         self._program: Program | None = None

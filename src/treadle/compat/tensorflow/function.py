@@ -19,7 +19,6 @@ from treadle.compat.tensorflow.errors import from_treadle_error, python_cause
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.shape import TensorSpec
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import EAGER, Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.errors import TreadleError
@@ -223,7 +222,8 @@ class Function:
         with graph.as_default():
             given = [
                 graph.parameter(
-                    placeholder_infos(leaf.dtype.core, leaf.shape), getattr(leaf, "name", None) or f"arg{number}"
+                    graph.describer.described(leaf.dtype.core, leaf.shape.dims),
+                    getattr(leaf, "name", None) or f"arg{number}",
                 )
                 if isinstance(leaf, (EagerTensor, TensorSpec))
                 else leaf

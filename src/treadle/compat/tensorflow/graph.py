@@ -15,6 +15,8 @@ from treadle.compat.tensorflow.scopes import current_device, default_session, en
 from treadle.compat.tensorflow.shape_inference import infer_outputs
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.compat.tensorflow.tensor_like import TensorLike
+from treadle.dtypes import DType
+from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.messages import NodeDef
 from treadle.graph.value import Value
 from treadle.ops.op import Info
@@ -86,7 +88,8 @@ class Graph:
     See tf.Graph in TensorFlow's documentation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, describer: Describer | None = None) -> None:
+        self.describer = Describer() if describer is None else describer
         self._operations: list[Operation] = []
         self._by_name: dict[str, Operation] = {}
         self._names: dict[str, int] = {}
@@ -276,11 +279,13 @@ class Graph:
         emit: Emit,
         name: str | None = None,
         *,
-        outputs: Sequence[tuple[Info, Info]] | None = None,
+        outputs: Sequence[Info] | None = None,
+        result_types: Callable[[], Sequence[DType]] | None = None,
         attrs: dict[str, Any] | None = None,
     ) -> Operation:
-        """Add an operation. Without `outputs`, their dtypes and shapes are inferred.
+        """Add an operation.
 
+        Without `outputs` they are inferred; where nothing can be inferred, `result_types` gives their element types.
         Raises MisfitError (a ValueError) for operands that do not fit the op, TypeError for their element types.
         """
         if self._finalized:
@@ -288,8 +293,8 @@ class Graph:
         op = Operation(self, kind, self.unique_name(name or kind), [self.enter(t) for t in inputs], emit, attrs or {})
         op.control_inputs = list(dict.fromkeys(other for group in self._control for other in group))
         op.device = canonical_device(current_device())
-        found = infer_outputs(op) if outputs is None else outputs
-        op.outputs = [Tensor(op, index, infos) for index, infos in enumerate(found)]
+        found = infer_outputs(op, result_types) if outputs is None else outputs
+        op.outputs = [Tensor(op, index, info) for index, info in enumerate(found)]
         with self._lock:
             op.number = len(self._operations)
             self._operations.append(op)

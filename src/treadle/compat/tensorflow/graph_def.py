@@ -13,8 +13,8 @@ from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.placeholders import placeholder
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor import Tensor
+from treadle.dtypes import DType
 from treadle.dtypes import f32 as float32
 from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults
@@ -33,6 +33,7 @@ from treadle.frontends.tensorflow.translate import (
     declared_dtype,
     prepared,
 )
+from treadle.ops.op import Info
 
 
 def import_graph_def(
@@ -141,7 +142,11 @@ class _Importer:
             found = [tensor for tensor in known if tensor is not None]
             if len(found) == count > 0:
                 op = self._graph.create_op(
-                    node.op, found, lambda e, v: [e.add("identity", item) for item in v], node.name
+                    node.op,
+                    found,
+                    lambda e, v: [e.add("identity", item) for item in v],
+                    node.name,
+                    outputs=[tensor.info for tensor in found],
                 )
                 self._ops[node.name] = op
                 self._env.update(((node.name, index), tensor) for index, tensor in enumerate(op.outputs))
@@ -170,26 +175,26 @@ class _Importer:
             return _COMPOUND[node.op](self, node, inputs)
         known = node.op in NODES
         count = self._counts.get(node.name, 1)
-        unknown = placeholder_infos(float32, TensorShape(None))
+        dtypes = [declared_dtype(node, index) for index in range(count)] if known else [float32] * count
         op = self._graph.create_op(
             node.op,
             inputs,
             _emitter_of(node) if known else _unsupported(node),
             node.name,
-            outputs=None if known else [unknown] * count,
+            outputs=None if known else [Info(dtype, None) for dtype in dtypes],
+            result_types=lambda: dtypes,
             attrs=dict(node.attrs),
         )
-        for index in range(count if node.op in NODES else 0):
-            self._set_dtype(op, index, node)
+        for index, dtype in enumerate(dtypes):
+            self._set_dtype(op, index, dtype)
         return op.outputs
 
-    def _set_dtype(self, op: Operation, index: int, node: Node) -> None:
-        """Give `op` a result `index` of the element type in the attributes of the node."""
-        dtype = declared_dtype(node, index)
+    def _set_dtype(self, op: Operation, index: int, dtype: DType) -> None:
+        """Give `op` a result `index` of the element type in the attributes of its node."""
         if index >= len(op.outputs):
-            op.outputs.append(Tensor(op, index, placeholder_infos(dtype, TensorShape(None))))
+            op.outputs.append(Tensor(op, index, Info(dtype, None)))
         elif op.outputs[index].dtype.core != dtype:
-            op.outputs[index] = Tensor(op, index, placeholder_infos(dtype, op.outputs[index].shape))
+            op.outputs[index] = Tensor(op, index, Info(dtype, op.outputs[index].info.shape))
 
     def branch(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         yes, no = (self._function(node.function(name), inputs[1:]) for name in ("then_branch", "else_branch"))

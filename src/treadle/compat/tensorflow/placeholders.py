@@ -11,7 +11,6 @@ from treadle.compat.tensorflow.convert import convert_to_tensor
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor import Tensor
 
 
@@ -41,7 +40,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
         )
 
     op = graph.create_op(
-        "Placeholder", (), emit, name, outputs=[placeholder_infos(kind.core, dims)], attrs={"dtype": kind}
+        "Placeholder", (), emit, name, outputs=[graph.describer.described(kind.core, dims.dims)], attrs={"dtype": kind}
     )
     return op.outputs[0]
 
@@ -66,7 +65,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
             else input
         )
     assert isinstance(source, Tensor)
-    infos = placeholder_infos(source.dtype.core, TensorShape(shape))
+    info = graph.describer.described(source.dtype.core, TensorShape(shape).dims)
     return graph.create_op(
-        "PlaceholderWithDefault", [source], lambda e, values: e.add("identity", values[0]), name, outputs=[infos]
+        "PlaceholderWithDefault", [source], lambda e, values: e.add("identity", values[0]), name, outputs=[info]
     ).outputs[0]

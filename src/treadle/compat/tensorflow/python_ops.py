@@ -15,7 +15,6 @@ from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import from_python_error
 from treadle.compat.tensorflow.scopes import eager_scope
 from treadle.compat.tensorflow.shape import TensorSpec
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.ops.op import Array
@@ -160,7 +159,7 @@ def _add_or_call(
             raise from_python_error(error, kind) from error
         return found if is_list else found[0] if found else None
     inputs = [tensor if isinstance(tensor, Tensor) else constant_in(graph, np.asarray(tensor)) for tensor in tensors]
-    infos = [placeholder_infos(spec.dtype.core, spec.shape) for spec in specs]
+    infos = [graph.describer.described(spec.dtype.core, spec.shape.dims) for spec in specs]
     op = graph.create_op(
         kind,
         inputs,

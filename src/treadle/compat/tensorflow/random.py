@@ -14,12 +14,10 @@ from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.graph import Operation
-from treadle.compat.tensorflow.partial_shapes import numbers
-from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import EAGER, Store
 from treadle.compat.tensorflow.tensor import EagerTensor
-from treadle.ops.op import Array
+from treadle.frontends.tensorflow.rules.shape import zeros
+from treadle.ops.op import Array, Info
 
 
 class _Eager:
@@ -76,8 +74,10 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
         dims = tuple(e.numbers(values[0]))
         return e.python(op, (), lambda run, __: [_draw(run.store, op, seed, draw, dims)], dims)
 
-    infos = placeholder_infos(element, TensorShape(numbers(where)))
-    op = where.graph.create_op(kind, [where], emit, name, outputs=[infos], attrs={"seed": seed})
+    graph = where.graph
+    infos = graph.describer.results(kind, lambda e, values: zeros(e, values[0], element), [where.info])
+    outputs = infos or [Info(element, None)]
+    op = graph.create_op(kind, [where], emit, name, outputs=outputs, attrs={"seed": seed})
     return op.outputs[0]
 
 

@@ -9,7 +9,7 @@ from treadle.compat.tensorflow.api import Op
 from treadle.compat.tensorflow.dispatch import register
 from treadle.frontends.tensorflow.table import MATH, RULES
 
-OPS: dict[str, Op] = {rule.name: Op(rule.name, rule.function, rule.note) for rule in RULES.values()}
+OPS: dict[str, Op] = {rule.name: Op(rule) for rule in RULES.values()}
 register(OPS)
 
 ALSO: dict[str, tuple[str, ...]] = {

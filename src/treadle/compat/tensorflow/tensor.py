@@ -12,8 +12,8 @@ from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
 from treadle.compat.tensorflow.scopes import default_session
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor_like import TensorLike
+from treadle.graph.dim import is_expression
 from treadle.ops.op import Info
 
 if TYPE_CHECKING:
@@ -25,14 +25,13 @@ Array = np.ndarray[Any, Any]
 class Tensor(TensorLike):
     """A result of an operation in a graph. See tf.Tensor in TensorFlow's documentation.
 
-    `infos` is what is known of it, with each of two sizes in place of unknown ones (see `shape_inference`).
+    `info` is what is known of it; unknown sizes are symbols of the graph's describer.
     """
 
-    def __init__(self, op: Operation, index: int, infos: tuple[Info, Info]) -> None:
+    def __init__(self, op: Operation, index: int, info: Info) -> None:
         self.op = op
         self.value_index = index
-        self.infos = infos
-        self._shape = _common_shape(infos)
+        self.info = info
 
     @property
     def graph(self) -> Graph:
@@ -47,7 +46,7 @@ class Tensor(TensorLike):
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return as_dtype(self.infos[0].dtype)
+        return as_dtype(self.info.dtype)
 
     @property
     def device(self) -> str:
@@ -57,7 +56,8 @@ class Tensor(TensorLike):
     @property
     def shape(self) -> TensorShape:
         """What is known of the shape."""
-        return self._shape
+        dims = self.info.shape
+        return TensorShape(None if dims is None else [None if is_expression(dim) else dim for dim in dims])
 
     def set_shape(self, shape: Any) -> None:
         """Declare the shape that every run gives.
@@ -68,8 +68,9 @@ class Tensor(TensorLike):
         Raises:
             ValueError: it contradicts the known shape.
         """
-        self._shape = self._shape.merge_with(shape)
-        self.infos = placeholder_infos(self.dtype.core, self._shape)
+        dims = self.shape.merge_with(shape).dims
+        if dims is not None:
+            self.info = self.graph.describer.refined(self.info, dims)
 
     def consumers(self) -> list[Operation]:
         """Return the operations that read this tensor."""
@@ -112,13 +113,6 @@ class Tensor(TensorLike):
     def __str__(self) -> str:
         shape = "" if self.shape.rank is None else f", shape={self.shape}"
         return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
-
-
-def _common_shape(infos: tuple[Info, Info]) -> TensorShape:
-    a, b = (form.shape for form in infos)
-    if a is None or b is None or len(a) != len(b):
-        return TensorShape(None)
-    return TensorShape([x if x == y else None for x, y in zip(a, b, strict=True)])
 
 
 def text_of(value: Any) -> str:
@@ -204,6 +198,6 @@ def constant_value(tensor: Any) -> Array | None:
     if isinstance(tensor, EagerTensor):
         return np.asarray(tensor)
     if isinstance(tensor, Tensor):
-        a, b = (form.value for form in tensor.infos)
-        return a if a is not None and b is not None and np.array_equal(a, b) else None
+        value = tensor.info.value
+        return value if value is not None and value.dtype == tensor.info.dtype.numpy else None
     return None

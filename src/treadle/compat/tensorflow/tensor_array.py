@@ -17,9 +17,9 @@ from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.errors import MisfitError, OutOfRangeError
 from treadle.compat.tensorflow.graph import Graph
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
-from treadle.dtypes import i32, string
+from treadle.dtypes import DType as CoreDType
+from treadle.dtypes import i32, i64, string
 from treadle.errors import KernelError
 from treadle.frontends.tensorflow.list_ops import parts, rows
 from treadle.frontends.tensorflow.list_storage import ListStorage
@@ -28,7 +28,7 @@ from treadle.frontends.tensorflow.lists import TensorList
 from treadle.frontends.tensorflow.node import Node
 from treadle.ops.op import Array, Info
 
-_LIST = (Info(string, ()), Info(string, ()))
+_LIST = Info(string, ())
 _ANY = TensorShape(None)
 
 
@@ -138,8 +138,8 @@ class TensorArray(nest.Composite):
         """Return the number of elements, i32[]."""
         if self._held is not None:
             return convert_to_tensor(len(self._held.items))
-        infos = (Info(i32, ()), Info(i32, ()))
-        return self._add_op("TensorListLength", [self._flow], name or "TensorArrayV2Size", infos=infos)
+        info = self._described(i32, TensorShape([]))
+        return self._add_op("TensorListLength", [self._flow], name or "TensorArrayV2Size", info=info)
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """Write `value` at `index`. Returns the array with it."""
@@ -159,9 +159,9 @@ class TensorArray(nest.Composite):
         """Return the element at `index`."""
         if self._held is not None:
             return self._read_eagerly(lambda held: held.get(self._checked_index(int(index), "read from")))
-        infos = placeholder_infos(self._dtype.core, self._shape)
+        info = self._described(self._dtype.core, self._shape)
         reads = [self._flow, _index(index), self._dims_constant()]
-        return self._add_op("TensorListGetItem", reads, name or "TensorArrayV2Read", infos=infos)
+        return self._add_op("TensorListGetItem", reads, name or "TensorArrayV2Read", info=info)
 
     def stack(self, name: str | None = None) -> Any:
         """Return all elements stacked along a new first axis."""
@@ -171,13 +171,13 @@ class TensorArray(nest.Composite):
             return self._read_eagerly(lambda held: held.stacked_items(range(len(held.items))))
         count = None if self._grows or self._count is None else int(self._count)
         shape = TensorShape(None if self._shape.dims is None else [count, *self._shape.dims])
-        infos = placeholder_infos(self._dtype.core, shape)
+        info = self._described(self._dtype.core, shape)
         attrs = {"num_elements": -1 if count is None else count}
         return self._add_op(
             "TensorListStack",
             [self._flow, self._dims_constant()],
             name or "TensorArrayV2Stack",
-            infos=infos,
+            info=info,
             attrs=attrs,
         )
 
@@ -192,9 +192,9 @@ class TensorArray(nest.Composite):
         chosen = convert_to_tensor(indices)
         count = chosen.shape[0] if chosen.shape.rank == 1 else None
         shape = TensorShape(None if self._shape.dims is None else [count, *self._shape.dims])
-        infos = placeholder_infos(self._dtype.core, shape)
+        info = self._described(self._dtype.core, shape)
         reads = [self._flow, _index(chosen), self._dims_constant()]
-        return self._add_op("TensorListGather", reads, name or "TensorArrayV2Gather", infos=infos)
+        return self._add_op("TensorListGather", reads, name or "TensorArrayV2Gather", info=info)
 
     def concat(self, name: str | None = None) -> Any:
         """Return all elements concatenated along their first axis, in which they may differ."""
@@ -203,8 +203,8 @@ class TensorArray(nest.Composite):
         rest = TensorShape([None]).concatenate(self._shape[1:])
         graph = self._graph()
         reads = [self._flow, self._dims_constant(graph, rest), constant_in(graph, np.zeros(0, np.int64))]
-        infos = placeholder_infos(self._dtype.core, rest)
-        return self._add_op("TensorListConcatV2", reads, name or "TensorArrayV2Concat", infos=infos, has_lengths=True)
+        info = self._described(self._dtype.core, rest)
+        return self._add_op("TensorListConcatV2", reads, name or "TensorArrayV2Concat", info=info, has_lengths=True)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """Write the rows of `value`. Returns the array with them."""
@@ -250,6 +250,9 @@ class TensorArray(nest.Composite):
         assert self._flow is not None
         return context.current_graph() or self._flow.graph
 
+    def _described(self, dtype: CoreDType, shape: TensorShape) -> Info:
+        return self._graph().describer.described(dtype, shape.dims)
+
     def _dims_constant(self, graph: Graph | None = None, shape: TensorShape | None = None) -> Tensor:
         """Return the element shape as a constant of the graph, with -1 for unknown dimensions."""
         dims = (self._shape if shape is None else shape).dims
@@ -263,7 +266,7 @@ class TensorArray(nest.Composite):
         name: str,
         graph: Graph | None = None,
         *,
-        infos: tuple[Info, Info] = _LIST,
+        info: Info = _LIST,
         attrs: dict[str, Any] | None = None,
         has_lengths: bool = False,
     ) -> Tensor:
@@ -273,14 +276,14 @@ class TensorArray(nest.Composite):
         """
         where = graph or self._graph()
         stated = {"element_dtype": self._dtype.core, **(attrs or {})}
-        more = [placeholder_infos(as_dtype("int64").core, TensorShape([None]))] if has_lengths else []
+        more = [self._described(i64, TensorShape([None]))] if has_lengths else []
         tensors = [item if isinstance(item, Tensor) else constant_in(where, np.asarray(item)) for item in inputs]
         op = where.create_op(
             kind,
             tensors,
             lambda e, values: LISTS[kind].emit(e, Node(e.name, kind, [], [], stated), values),
             name,
-            outputs=[infos, *more],
+            outputs=[info, *more],
             attrs=stated,
         )
         return op.outputs[0]

@@ -14,7 +14,6 @@ from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.scopes import default_session, eager_scope
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import EAGER
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value, text_of
 from treadle.compat.tensorflow.tensor_like import TensorLike
@@ -149,7 +148,7 @@ class Variable(TensorLike):
             (),
             lambda e, _: e.read(op, self),
             f"{self.op_name}/read",
-            outputs=[placeholder_infos(self._dtype.core, self._shape)],
+            outputs=[graph.describer.described(self._dtype.core, self._shape.dims)],
             attrs={"variable": self},
         )
         return op.outputs[0]
@@ -204,8 +203,8 @@ class Variable(TensorLike):
             return e.add_to(op, self, values[0], SIGNS[kind])
 
         graph = context.current_graph() or value.graph
-        infos = placeholder_infos(self._dtype.core, self._shape)
-        op = graph.create_op(kind, [value], emit, f"{self.op_name}/{kind}", outputs=[infos], attrs={"variable": self})
+        info = graph.describer.described(self._dtype.core, self._shape.dims)
+        op = graph.create_op(kind, [value], emit, f"{self.op_name}/{kind}", outputs=[info], attrs={"variable": self})
         return op.outputs[0]
 
     def eval(self, session: Any = None) -> Any:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from treadle import dtypes
+from treadle import dtypes, forking
+from treadle.dtypes import DType
 from treadle.errors import ShapeError
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import Dim, StaticShape
+from treadle.graph.shape import Dim, StaticShape, is_open
 from treadle.graph.value import Value
-from treadle.ops.certain import certain_results
+from treadle.ops.certain import certain_results, common_infos
 from treadle.ops.op import Array, Info
 from treadle.ops.sizes import add_sizes
 
@@ -29,18 +31,39 @@ MOST_ELEMENTS = 16
 
 
 class Describer:
-    """Infers the results of ops of one graph.
+    """Infers the results of ops of one graph. Threads may share it.
 
     Dimensions that are not known are symbols, and so are the elements of short vectors of integers.
     """
 
     def __init__(self) -> None:
         self.facts = CaseAnalysis()
+        self._lock = forking.lock()
 
     def input(self, value: Value) -> Info:
         """Return what is known of an input of a graph, whose open dimensions have names."""
-        shape = None if value.shape is None else tuple(map(self._size, value.shape))
-        return self._with_elements(Info(value.known_dtype, shape))
+        with self._lock:
+            shape = None if value.shape is None else tuple(map(self._size, value.shape))
+            return self._with_elements(Info(value.known_dtype, shape))
+
+    def described(self, dtype: DType, dims: Sequence[int | None] | None) -> Info:
+        """Return what is known of a tensor of this dtype and shape; None stands for an unknown size or rank."""
+        with self._lock:
+            shape = None if dims is None else tuple(self.facts.unknown() if dim is None else dim for dim in dims)
+            return self._with_elements(Info(dtype, shape))
+
+    def refined(self, info: Info, dims: Sequence[int | None]) -> Info:
+        """Return `info` with these sizes, of which the unknown ones (None) stay as they are."""
+        if info.shape is None:
+            return self.described(info.dtype, dims)
+        with self._lock:
+            shape = tuple(old if dim is None else dim for old, dim in zip(info.shape, dims, strict=True))
+            return self._with_elements(Info(info.dtype, shape, info.value))
+
+    def common(self, infos: Sequence[Info]) -> Info:
+        """Return what is known of a tensor that is one of those that `infos` describe."""
+        with self._lock:
+            return common_infos(infos, self.facts)
 
     def _size(self, dim: Dim) -> int:
         return self.facts.symbol(dim, len(self.facts.symbols) + 2, least=0) if isinstance(dim, str) else dim
@@ -57,11 +80,13 @@ class Describer:
             ShapeError, LimitError, KernelError: The operands do not fit the op, whatever the sizes are.
             TypeError, LookupError, ArithmeticError: Attributes do not fit the op.
         """
-        try:
-            found = certain_results(lambda: self._emitted(name, emit, operands), self.facts)
-        except NeedsShapeError:
+        with self._lock:
+            for known in (operands, list(map(_without_sizes, operands))):
+                with suppress(NeedsShapeError):
+                    found = certain_results(partial(self._emitted, name, emit, known), self.facts)
+                    if found:
+                        return [self._with_elements(info) for info in found]
             return []
-        return [self._with_elements(info) for info in found]
 
     def _emitted(self, name: str, emit: Emit, operands: Sequence[Info]) -> list[Info]:
         emitter = _Description(self.facts)
@@ -109,12 +134,18 @@ class _Description(Emitter):
         if value.shape is None:
             value.shape = tuple(self._facts.unknown() for _ in range(rank))
 
-    def described(self, value: Value, dims: Callable[[], Sequence[int | None]]) -> Value:
+    def described(self, value: Value, dims: Callable[[], Sequence[int | None] | None]) -> Value:
         """Give `value` these sizes if its rank is unknown."""
         if value.shape is None:
             with suppress(NeedsShapeError):
-                value.shape = tuple(self._facts.unknown() if dim is None else dim for dim in dims())
+                found = dims()
+                if found is not None:
+                    value.shape = tuple(self._facts.unknown() if dim is None else dim for dim in found)
         return value
+
+    def unknown(self, dtype: DType, dims: Sequence[int | None] | None) -> Value:
+        """Return a result of this dtype and shape."""
+        return self.described(Value(self.graph.unique_name(self.name), dtype), lambda: dims)
 
     def _folded(self, node: Node, infos: Sequence[Info]) -> list[Array] | None:
         try:
@@ -122,6 +153,16 @@ class _Description(Emitter):
                 return super()._folded(node, infos)
         except UndecidedError:
             return None
+
+
+def _without_sizes(info: Info) -> Info:
+    """Return `info` without a shape or value that has expressions."""
+    value = info.value
+    return Info(
+        info.dtype,
+        None if info.shape is None or is_open(info.shape) else info.shape,
+        None if value is not None and value.dtype == object and info.dtype is not dtypes.string else value,
+    )
 
 
 def _info(emitter: Emitter, value: Value) -> Info:

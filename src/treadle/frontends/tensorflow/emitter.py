@@ -154,9 +154,13 @@ class Emitter:
     def expect_rank(self, value: Value, rank: int) -> None:
         """Note that the op takes `value` with this rank only, for emitters that do not know all ranks."""
 
-    def described(self, value: Value, dims: Callable[[], Sequence[int | None]]) -> Value:  # noqa: ARG002 - as expect_rank()
-        """Return `value`, of whose shape `dims()` is known where nothing else is (None: an unknown size)."""
+    def described(self, value: Value, dims: Callable[[], Sequence[int | None] | None]) -> Value:  # noqa: ARG002 - as expect_rank()
+        """Return `value`, of whose shape `dims()` is known where nothing else is (None: an unknown size or rank)."""
         return value
+
+    def unknown(self, dtype: DType, dims: Sequence[int | None] | None) -> Value:  # noqa: ARG002 - as expect_rank()
+        """Return a result of which only this is known. Raises NeedsShapeError where that is too little."""
+        raise NeedsShapeError
 
     def _folded(self, node: Node, infos: Sequence[Info]) -> list[Array] | None:
         """Return the results of `node` if they are known, or computed from small operands that are."""

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from treadle import dtypes
+from treadle.frontends.tensorflow import result_types
+from treadle.frontends.tensorflow.result_types import ResultTypes, always, of
 from treadle.frontends.tensorflow.rules import (
     blocks,
     conv,
@@ -23,11 +26,15 @@ from treadle.frontends.tensorflow.rules import (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`function(emitter, ...)` makes core nodes; its signature is what users call. `note` says what it leaves out."""
+    """`function(emitter, ...)` makes core nodes; its signature is what users call. `note` says what it leaves out.
+
+    `results` gives the element types of its results where it cannot infer them, such as for unknown ranks.
+    """
 
     name: str
     function: Callable[..., Any]
     note: str = ""
+    results: ResultTypes = result_types.of_first
 
 
 MATH = (
@@ -90,8 +97,8 @@ MATH = (
     Rule("logical_or", math.binary("or")),
     Rule("logical_xor", math.binary("xor")),
     Rule("not_equal", math.binary("ne")),
-    Rule("argmax", reduce.arg_reduce("argmax")),
-    Rule("argmin", reduce.arg_reduce("argmin")),
+    Rule("argmax", reduce.arg_reduce("argmax"), results=of("output_type")),
+    Rule("argmin", reduce.arg_reduce("argmin"), results=of("output_type")),
     Rule("cumsum", reduce.cumsum),
     Rule("reduce_all", reduce.logical("reduce_min")),
     Rule("reduce_any", reduce.logical("reduce_max")),
@@ -115,22 +122,22 @@ _TENSOR = (
     Rule("_not_equal", math.equality("ne")),
     Rule("_or", math.bits_or_logic("or")),
     Rule("_xor", math.bits_or_logic("xor")),
-    Rule("_identity_n", shape.identity_n),
-    Rule("_select", math.select),
-    Rule("_shape_n", shape.shape_n),
-    Rule("argsort", order.argsort),
+    Rule("_identity_n", shape.identity_n, results=result_types.each_of("input")),
+    Rule("_select", math.select, results=of("x")),
+    Rule("_shape_n", shape.shape_n, results=result_types.for_each("input", "out_type")),
+    Rule("argsort", order.argsort, results=always(dtypes.i32)),
     Rule("batch_to_space", blocks.batch_to_space),
     Rule("boolean_mask", gather.boolean_mask),
     Rule("broadcast_to", shape.broadcast_to),
-    Rule("cast", math.cast),
+    Rule("cast", math.cast, results=of("dtype")),
     Rule("clip_by_norm", reduce.clip_by_norm),
     Rule("clip_by_value", math.clip_by_value),
     Rule("concat", shape.concat),
     Rule("einsum", math.einsum, "through the core op einsum"),
     Rule("ensure_shape", shape.ensure_shape),
     Rule("expand_dims", shape.expand_dims),
-    Rule("eye", shape.eye),
-    Rule("fill", shape.fill),
+    Rule("eye", shape.eye, results=of("dtype")),
+    Rule("fill", shape.fill, results=of("value")),
     Rule("gather", gather.gather, "batch_dims 0 or 1"),
     Rule("gather_nd", gather.gather_nd),
     Rule("identity", shape.identity),
@@ -143,32 +150,32 @@ _TENSOR = (
     Rule("linalg.matrix_transpose", matrix.matrix_transpose),
     Rule("linalg.matvec", matrix.matvec),
     Rule("linalg.trace", matrix.trace),
-    Rule("linspace", shape.linspace),
+    Rule("linspace", shape.linspace, results=result_types.linspace),
     Rule("matmul", math.matmul),
-    Rule("math.count_nonzero", reduce.count_nonzero),
-    Rule("math.in_top_k", order.in_top_k),
+    Rule("math.count_nonzero", reduce.count_nonzero, results=of("dtype")),
+    Rule("math.in_top_k", order.in_top_k, results=always(dtypes.boolean)),
     Rule("math.multiply_no_nan", math.multiply_no_nan),
     Rule("math.reduce_euclidean_norm", reduce.norm),
-    Rule("meshgrid", shape.meshgrid),
+    Rule("meshgrid", shape.meshgrid, results=result_types.each_of("args")),
     Rule("norm", reduce.norm, "ord 1, 2 or inf"),
-    Rule("one_hot", shape.one_hot),
-    Rule("ones", shape.ones),
-    Rule("ones_like", shape.ones_like),
+    Rule("one_hot", shape.one_hot, results=result_types.one_hot),
+    Rule("ones", shape.ones, results=of("dtype")),
+    Rule("ones_like", shape.ones_like, results=of("dtype|input")),
     Rule("pad", shape.pad, "CONSTANT, REFLECT and SYMMETRIC"),
     Rule("range", shape.range_),
-    Rule("rank", shape.rank),
+    Rule("rank", shape.rank, results=always(dtypes.i32)),
     Rule("repeat", shape.repeat),
     Rule("reshape", shape.reshape),
     Rule("reverse", shape.reverse),
     Rule("roll", shape.roll),
-    Rule("scatter_nd", gather.scatter_nd),
-    Rule("sequence_mask", shape.sequence_mask),
-    Rule("shape", shape.shape),
-    Rule("size", shape.size),
+    Rule("scatter_nd", gather.scatter_nd, results=of("updates")),
+    Rule("sequence_mask", shape.sequence_mask, results=of("dtype")),
+    Rule("shape", shape.shape, results=of("out_type")),
+    Rule("size", shape.size, results=of("out_type")),
     Rule("slice", gather.slice_),
     Rule("sort", order.sort),
     Rule("space_to_batch", blocks.space_to_batch),
-    Rule("split", shape.split),
+    Rule("split", shape.split, results=result_types.parts),
     Rule("squeeze", shape.squeeze),
     Rule("stack", shape.stack),
     Rule("strided_slice", gather.strided_slice),
@@ -177,10 +184,10 @@ _TENSOR = (
     Rule("tensordot", math.tensordot),
     Rule("tile", shape.tile),
     Rule("transpose", shape.transpose),
-    Rule("unstack", shape.unstack),
+    Rule("unstack", shape.unstack, results=result_types.rows),
     Rule("where", math.where),
-    Rule("zeros", shape.zeros),
-    Rule("zeros_like", shape.zeros_like),
+    Rule("zeros", shape.zeros, results=of("dtype")),
+    Rule("zeros_like", shape.zeros_like, results=of("dtype|input")),
 )
 
 _NN = (
@@ -198,7 +205,7 @@ _NN = (
     Rule("nn.depthwise_conv2d", conv.depthwise_conv2d),
     Rule("nn.elu", nn.elu),
     Rule("nn.embedding_lookup", gather.embedding_lookup),
-    Rule("nn.fused_batch_norm", nn.fused_batch_norm, "inference"),
+    Rule("nn.fused_batch_norm", nn.fused_batch_norm, "inference", results=of("x", "mean", "variance")),
     Rule("nn.gelu", nn.gelu),
     Rule("nn.l2_loss", nn.l2_loss),
     Rule("nn.l2_normalize", nn.l2_normalize),
@@ -207,7 +214,7 @@ _NN = (
     Rule("nn.local_response_normalization", nn.local_response_normalization),
     Rule("nn.log_softmax", nn.log_softmax),
     Rule("nn.max_pool", conv.max_pool),
-    Rule("nn.moments", reduce.moments),
+    Rule("nn.moments", reduce.moments, results=of("x", "x")),
     Rule("nn.relu", math.unary("relu")),
     Rule("nn.relu6", nn.relu6),
     Rule("nn.selu", nn.selu),
@@ -216,10 +223,14 @@ _NN = (
     Rule("nn.softmax", nn.softmax),
     Rule("nn.softmax_cross_entropy_with_logits", nn.softmax_cross_entropy_with_logits),
     Rule("nn.softsign", nn.softsign),
-    Rule("nn.sparse_softmax_cross_entropy_with_logits", nn.sparse_softmax_cross_entropy_with_logits),
+    Rule(
+        "nn.sparse_softmax_cross_entropy_with_logits",
+        nn.sparse_softmax_cross_entropy_with_logits,
+        results=of("logits"),
+    ),
     Rule("nn.space_to_depth", blocks.space_to_depth),
     Rule("nn.swish", nn.swish),
-    Rule("nn.top_k", reduce.top_k),
+    Rule("nn.top_k", reduce.top_k, results=of("input", "index_type")),
 )
 
 RULES: dict[str, Rule] = {rule.name: rule for rule in (*MATH, *_TENSOR, *_NN)}

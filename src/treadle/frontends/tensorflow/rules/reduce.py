@@ -24,16 +24,29 @@ def reduction(op: str) -> Callable[..., Any]:
     """The rule of a reduction that is the core op `op`."""
 
     def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
-        return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
+        return _reduced(e, op, input_tensor, axis, keepdims=keepdims)
 
     return rule
 
 
+def _reduced(e: Emitter, op: str, value: Value, axis: Axes, *, keepdims: bool) -> Value:
+    """Reduce along `axis`. Over all axes the result has none, whatever the rank of `value` is."""
+    found = e.add(op, value, axes=axes_of(axis), keepdims=bool(keepdims))
+    return e.described(found, lambda: _dims(axis, keepdims=keepdims))
+
+
+def _dims(axis: Axes, *, keepdims: bool) -> list[int | None] | None:
+    """Return the shape of a reduction of a tensor of unknown rank."""
+    return [] if axis is None and not keepdims else None
+
+
 def reduce_mean(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
     """Return the mean; of no elements NaN, or 0 for integers."""
+    if input_tensor.shape is None and not input_tensor.known_dtype.is_float:
+        return e.unknown(input_tensor.known_dtype, _dims(axis, keepdims=keepdims))
     of_nothing = not input_tensor.known_dtype.is_float and 0 in e.shape(input_tensor)
     op = "reduce_sum" if of_nothing else "reduce_mean"
-    return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
+    return _reduced(e, op, input_tensor, axis, keepdims=keepdims)
 
 
 def logical(op: str) -> Callable[..., Any]:
@@ -41,7 +54,7 @@ def logical(op: str) -> Callable[..., Any]:
 
     def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
         number = e.cast(input_tensor, dtypes.i32)
-        found = e.add(op, number, axes=axes_of(axis), keepdims=bool(keepdims))
+        found = _reduced(e, op, number, axis, keepdims=keepdims)
         return e.add("gt", found, e.scalar(0, number))
 
     return rule
@@ -62,7 +75,7 @@ def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims:
         raise DtypeError(f"reduce_variance: wanted floating-point numbers, got {input_tensor.known_dtype}")
     mean = e.add("reduce_mean", input_tensor, axes=axes_of(axis), keepdims=True)
     away = e.add("sub", input_tensor, mean)
-    return e.add("reduce_mean", e.add("mul", away, away), axes=axes_of(axis), keepdims=bool(keepdims))
+    return _reduced(e, "reduce_mean", e.add("mul", away, away), axis, keepdims=keepdims)
 
 
 def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
@@ -79,13 +92,13 @@ def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, ke
     if axes is not None and len(axes) > 1:
         return _matrix_norm(e, tensor, ord, axes, bool(keepdims))
     if ord == np.inf:
-        return e.add("reduce_max", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
+        return _reduced(e, "reduce_max", e.add("abs", tensor), axis, keepdims=keepdims)
     if ord in (1, "1"):
-        return e.add("reduce_sum", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
+        return _reduced(e, "reduce_sum", e.add("abs", tensor), axis, keepdims=keepdims)
     if ord not in ("euclidean", 2):
         raise ValueError(f"norm: wanted ord='euclidean', 2, 1 or inf, got {ord!r}")
     squares = e.add("mul", tensor, tensor)
-    return e.add("sqrt", e.add("reduce_sum", squares, axes=axes_of(axis), keepdims=bool(keepdims)))
+    return e.add("sqrt", _reduced(e, "reduce_sum", squares, axis, keepdims=keepdims))
 
 
 def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Value:
@@ -107,7 +120,7 @@ def count_nonzero(
     nonzero = (
         e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
     )
-    return e.add("reduce_sum", e.cast(nonzero, dtype), axes=axes_of(axis), keepdims=bool(keepdims))
+    return _reduced(e, "reduce_sum", e.cast(nonzero, dtype), axis, keepdims=keepdims)
 
 
 def clip_by_norm(e: Emitter, t: Same, clip_norm: Same, axes: Axes = None) -> Value:

@@ -10,6 +10,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.errors import DtypeError
 from treadle.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter, integer
+from treadle.frontends.tensorflow.result_types import of_number
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
 from treadle.graph.dim import is_expression
 from treadle.graph.shape import elements
@@ -24,15 +25,19 @@ def identity(e: Emitter, input: Value) -> Value:
 
 
 def shape(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
+    if input.shape is None:
+        return e.unknown(out_type, [None])
     return e.sizes(e.shape(input), out_type)
 
 
 def size(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
+    if input.shape is None:
+        return e.unknown(out_type, [])
     return e.sizes(elements(e.shape(input)), out_type)
 
 
 def rank(e: Emitter, input: Value) -> Value:
-    return e.constant(np.array(e.rank(input), np.int32))
+    return e.unknown(dtypes.i32, []) if input.shape is None else e.constant(np.array(e.rank(input), np.int32))
 
 
 def reshape(e: Emitter, tensor: Value, shape: Shape) -> Value:
@@ -332,14 +337,9 @@ def one_hot(
     places = e.reshape(e.positions(count, indices.known_dtype), (count, *(1,) * (e.rank(indices) - at)))
     hit = e.add("eq", e.add("unsqueeze", indices, e.integers([at])), places)
     stated = [value for value in (on_value, off_value) if value is not None]
-    kind = (dtype or (_of_numbers(stated[0]) if stated else dtypes.f32)).numpy
+    kind = (dtype or (of_number(stated[0]) if stated else dtypes.f32)).numpy
     on, off = (np.array(preset if value is None else value, kind) for value, preset in ((on_value, 1), (off_value, 0)))
     return e.add("where", hit, e.constant(on), e.constant(off))
-
-
-def _of_numbers(value: Any) -> DType:
-    """Return the tensor of a Python value."""
-    return dtypes.boolean if isinstance(value, bool) else dtypes.i32 if isinstance(value, int) else dtypes.f32
 
 
 def reverse(e: Emitter, tensor: Value, axis: Any) -> Value:
