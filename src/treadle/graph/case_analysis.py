@@ -41,6 +41,7 @@ class CaseAnalysis(Facts):
         self._answers = 0
         self._unnamed = 0
         self._silent = False
+        self._broadcasts: dict[frozenset[int], DimExpr] = {}
 
     def unknown(self) -> DimExpr:
         """Returns a new symbol for a size of which nothing is known."""
@@ -121,6 +122,27 @@ class CaseAnalysis(Facts):
             self._assumed[key] = self._answer()
         return self._assumed[key]
 
+    def broadcast(self, left: int, right: int) -> int | None:
+        """Returns the size to which two broadcast: the one that cannot be 1, else a symbol; None if they do not fit."""
+        if self._can_be(left, 1) and self._can_be(right, 1):
+            key = frozenset((left, right))
+            if key not in self._broadcasts:
+                self._broadcasts[key] = self.unknown()
+            return self._broadcasts[key]
+        if self._can_be(left, 1) or self._can_be(right, 1):
+            return right if self._can_be(left, 1) else left
+        if not self._can_be(left, right):
+            return None
+        return left if isinstance(right, DimExpr) else right
+
+    def _can_be(self, left: int, right: int) -> bool:
+        """Whether two sizes may be equal in this case."""
+        try:
+            with self.without_questions():
+                return self.is_zero(self.add(left, right, -1))
+        except UndecidedError:
+            return True
+
     def pin(self, value: int) -> int:  # noqa: ARG002 - as in Facts
         """Raises UndecidedError."""
         raise UndecidedError
@@ -133,9 +155,9 @@ class CaseAnalysis(Facts):
         return self._assumed[key]
 
     def _answer(self) -> bool:
-        self._answers += 1
-        if self._given is None or self._silent or self._answers > MOST_ANSWERS:
+        if self._given is None or self._silent or self._answers == MOST_ANSWERS:
             raise UndecidedError
+        self._answers += 1
         place = len(self._given)
         self._given.append(self._script[place] if place < len(self._script) else True)
         return self._given[-1]

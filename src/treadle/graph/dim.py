@@ -69,6 +69,10 @@ class Rules(Protocol):
         """Returns the smallest (`op` "min") or largest ("max") of `sizes`."""
         ...
 
+    def broadcast(self, left: int, right: int) -> int | None:
+        """Returns the size to which two broadcast, if nothing must be assumed for that; else None."""
+        ...
+
     def pin(self, value: int) -> int:
         """Returns the number that `value` is assumed to be."""
         ...
@@ -408,6 +412,12 @@ def computed(op: str, function: Callable[..., int], args: tuple[float, ...], *, 
     if rules is None:
         return function(*args)
     return rules.call(op, args, function(*map(hint_of, args)), least)
+
+
+def broadcast_size(left: int, right: int) -> int | None:
+    """Returns the size to which two broadcast that may differ, if nothing must be assumed for that; else None."""
+    size = left if isinstance(left, DimExpr) else right
+    return size.rules.broadcast(left, right) if isinstance(size, DimExpr) else None
 
 
 def floor_int(number: float) -> int:

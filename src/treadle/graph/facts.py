@@ -152,7 +152,8 @@ class Facts:
             least, most = int(beyond >= 0), high
         if not isinstance(numerator, DimExpr) and not isinstance(by, DimExpr):
             return numerator // by
-        return self._single(self._atom("floordiv", (numerator, by), _hint(numerator) // _hint(by), least, most))
+        hint = _hint(numerator) // (_hint(by) or 1)  # 0: in a case that differs from the sample sizes
+        return self._single(self._atom("floordiv", (numerator, by), hint, least, most))
 
     def extreme(self, op: str, sizes: tuple[int, ...]) -> int:
         """Returns the smallest (`op` "min") or largest ("max") of `sizes`. Nothing is assumed."""
@@ -264,6 +265,10 @@ class Facts:
             self._assumed[key] = holds = a <= b if or_equal else a < b
             self.guards.append(Guard(op, left, right, holds))
         return self._assumed[key]
+
+    def broadcast(self, left: int, right: int) -> int | None:  # noqa: ARG002 - as in dim.Rules
+        """Returns None: which of two sizes is 1 is assumed, by a guard."""
+        return None
 
     def pin(self, value: int) -> int:
         """Returns the number that `value` is for the sample sizes, and assumes that it is."""

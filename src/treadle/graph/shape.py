@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TypeGuard
 
 from treadle.errors import LimitError, ShapeError
-from treadle.graph.dim import at_least, atoms_of, equals, hint_of, is_expression, maximum
+from treadle.graph.dim import at_least, atoms_of, broadcast_size, equals, hint_of, is_expression, maximum
 
 Dim = int | str
 Shape = tuple[Dim, ...]
@@ -77,6 +77,9 @@ def common_dim(left: int, right: int) -> int | None:
         return left
     if equals(left, 1):
         return right
+    common = broadcast_size(left, right)
+    if common is not None:
+        return common
     simpler = min((left, right), key=_complexity)
     choices: list[tuple[bool, Callable[[], bool], int]] = [
         (hint_of(left) == hint_of(right), lambda: left == right, simpler),

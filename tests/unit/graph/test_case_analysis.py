@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from treadle.errors import ShapeError
@@ -41,17 +43,47 @@ def test_a_case_leaves_nothing_behind() -> None:
 
 
 def test_cases_that_fail_do_not_count_while_one_fits() -> None:
-    """Shapes that broadcast in some cases do so in every run that succeeds; others never do."""
+    """What fits in some cases does so in every run that succeeds; what never does raises."""
+    facts = CaseAnalysis()
+    n = facts.symbol("n", 7, least=0)
+
+    def kind(most: int) -> str:
+        if n > most:
+            raise ShapeError("too many")
+        return "some" if n > 2 else "few"
+
+    assert sorted(facts.results(lambda: kind(4))) == ["few", "some"]
+    with pytest.raises(ShapeError, match="too many"):
+        facts.results(lambda: kind(-1))
+
+
+def test_shapes_broadcast_without_questions() -> None:
+    """To the size that cannot be 1, or to a symbol, the same one each time; what cannot fit raises."""
     facts = CaseAnalysis()
     n, m = facts.symbol("n", 7, least=0), facts.symbol("m", 8, least=0)
 
-    def shapes(left: StaticShape, right: StaticShape) -> list[StaticShape]:
-        return facts.results(lambda: broadcast(left, right))
+    def broadcast_once(*shapes: StaticShape) -> StaticShape:
+        (found,) = facts.results(lambda: broadcast(*shapes))
+        return found
 
-    assert shapes((n, 3), (5, 3)) == [(5, 3), (5, 3)]
-    assert len(shapes((n,), (m,))) == 3
-    with pytest.raises(ShapeError, match="do not broadcast: 3 and 4"):
-        shapes((n, 3), (m, 4))
+    assert broadcast_once((n, 3), (5, 3)) == (5, 3)
+    assert broadcast_once((n, 1, n), (n, m, 1)) == (n, m, n)
+    assert broadcast_once((n + 2,), (m,))[0] is n + 2
+    assert broadcast_once((n + 2,), (5,)) == (5,)
+    assert broadcast_once((n,), (0,)) == (0,)
+    (both,) = broadcast_once((n,), (m,))
+    assert both is broadcast_once((m,), (n,))[0]
+    assert both not in {n, m}
+    for left, right in (((n, 3), (m, 4)), ((n + 2,), (n + 3,)), ((n + 6,), (5,))):
+        with pytest.raises(ShapeError, match="do not broadcast"):
+            facts.results(partial(broadcast, left, right))
+
+
+def test_as_many_axes_broadcast_as_there_are() -> None:
+    """Their answers do not multiply."""
+    facts = CaseAnalysis()
+    left, right = (tuple(facts.unknown() for _ in range(12)) for _ in range(2))
+    assert len(facts.results(lambda: broadcast(left, right))) == 1
 
 
 def test_a_division_tells_that_its_divisor_is_not_0() -> None:
