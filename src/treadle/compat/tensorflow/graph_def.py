@@ -14,7 +14,6 @@ from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.placeholders import placeholder
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.dtypes import DType
 from treadle.dtypes import f32 as float32
 from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults
@@ -185,16 +184,9 @@ class _Importer:
             result_types=lambda: dtypes,
             attrs=dict(node.attrs),
         )
-        for index, dtype in enumerate(dtypes):
-            self._set_dtype(op, index, dtype)
+        for index in range(len(op.outputs), count):
+            op.outputs.append(Tensor(op, index, Info(dtypes[index], None)))
         return op.outputs
-
-    def _set_dtype(self, op: Operation, index: int, dtype: DType) -> None:
-        """Give `op` a result `index` of the element type in the attributes of its node."""
-        if index >= len(op.outputs):
-            op.outputs.append(Tensor(op, index, Info(dtype, None)))
-        elif op.outputs[index].dtype.core != dtype:
-            op.outputs[index] = Tensor(op, index, Info(dtype, op.outputs[index].info.shape))
 
     def branch(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         yes, no = (self._function(node.function(name), inputs[1:]) for name in ("then_branch", "else_branch"))

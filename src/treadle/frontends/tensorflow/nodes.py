@@ -8,12 +8,12 @@ from treadle.frontends.tensorflow.node_rules import NodeRule
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
     "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Erfc": "erfc", "Exp": "exp", "Expm1": "expm1",
-    "Floor": "floor", "Inv": "reciprocal", "Log": "log", "Log1p": "log1p", "LogicalNot": "logical_not",
+    "Floor": "floor", "Inv": "reciprocal", "Log": "log", "Log1p": "log1p",
     "Neg": "negative", "Reciprocal": "reciprocal", "Rint": "round", "Round": "round", "Rsqrt": "rsqrt",
     "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Sqrt": "sqrt",
     "Square": "square", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
-_TESTS = {"IsFinite": "is_finite", "IsInf": "is_inf", "IsNan": "is_nan"}
+_TESTS = {"IsFinite": "is_finite", "IsInf": "is_inf", "IsNan": "is_nan", "LogicalNot": "logical_not"}
 _ACTIVATIONS = {
     "Elu": "nn.elu", "Relu": "nn.relu", "Relu6": "nn.relu6", "Selu": "nn.selu", "Softsign": "nn.softsign",
 }  # fmt: skip
