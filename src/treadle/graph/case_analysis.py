@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from treadle.errors import KernelError, LimitError, ShapeError
-from treadle.graph.dim import Atom, DimExpr
+from treadle.graph.dim import Atom, DimExpr, hint_of
 from treadle.graph.facts import Facts, normal
 from treadle.graph.terms import Terms
 
@@ -31,13 +32,21 @@ class _ImpossibleError(Exception):
     """No run gets here with these answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer to a question. `is_second` says that the other one was given before."""
+
+    holds: bool
+    is_second: bool = False
+
+
 class CaseAnalysis(Facts):
     """The expressions of a model whose sizes are not known and of which nothing is assumed. It records no guards."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._script: list[bool] = []
-        self._given: list[bool] | None = None
+        self._script: list[_Answer] = []
+        self._given: list[_Answer] | None = None
         self._answers = 0
         self._unnamed = 0
         self._silent = False
@@ -52,7 +61,7 @@ class CaseAnalysis(Facts):
         return self.symbol(self._new_name(), self._unnamed + 2, least=-MOST_INTEGER, most=MOST_INTEGER)
 
     def _new_name(self) -> str:
-        while (name := f"unknown{self._unnamed}") in self.symbols:
+        while (name := f"?{self._unnamed}") in self.symbols:
             self._unnamed += 1
         return name
 
@@ -80,7 +89,8 @@ class CaseAnalysis(Facts):
             compute: Computes with expressions of these facts. It is called once for each combination.
 
         Raises:
-            ShapeError, LimitError, KernelError: `compute` raises it for every combination.
+            ShapeError, LimitError, KernelError: `compute` raises one for every combination. It is that of the first
+                one, which has the answers for the sample sizes.
             UndecidedError: `compute` needs a number, or there are more than `MOST_CASES` combinations or
                 `MOST_ANSWERS` answers.
         """
@@ -100,13 +110,13 @@ class CaseAnalysis(Facts):
                 self._script, self._given = self._given, None
                 self._assumed.clear()
                 self._learned.clear()
-            while self._script and not self._script[-1]:
+            while self._script and self._script[-1].is_second:
                 self._script.pop()
             if not self._script:
                 if errors and not found:
                     raise errors[0]
                 return found
-            self._script[-1] = False
+            self._script[-1] = _Answer(not self._script[-1].holds, is_second=True)
         raise UndecidedError
 
     def divide(self, left: int, right: int) -> int:
@@ -119,7 +129,8 @@ class CaseAnalysis(Facts):
         """Whether one real expression is less than another, in this case."""
         key = ("less_equal" if or_equal else "less", left, right)
         if key not in self._assumed:
-            self._assumed[key] = self._answer()
+            a, b = hint_of(left), hint_of(right)
+            self._assumed[key] = self._answer(a <= b if or_equal else a < b)
         return self._assumed[key]
 
     def broadcast(self, left: int, right: int) -> int | None:
@@ -147,20 +158,21 @@ class CaseAnalysis(Facts):
         """Raises UndecidedError."""
         raise UndecidedError
 
-    def _assume(self, key: tuple[Any, ...], op: str, value: int) -> bool:  # noqa: ARG002 - as in Facts
+    def _assume(self, key: tuple[Any, ...], op: str, value: int) -> bool:
         if key not in self._assumed:
-            self._assumed[key] = holds = self._answer()
+            self._assumed[key] = holds = self._answer(hint_of(value) < 0 if op == "negative" else hint_of(value) == 0)
             kind, base, limit = key
             self._learn(kind, base, limit, holds=holds)
         return self._assumed[key]
 
-    def _answer(self) -> bool:
+    def _answer(self, first: bool) -> bool:
+        """Return the answer to a question in this case; `first`, that for the sample sizes, in the first case."""
         if self._given is None or self._silent or self._answers == MOST_ANSWERS:
             raise UndecidedError
         self._answers += 1
         place = len(self._given)
-        self._given.append(self._script[place] if place < len(self._script) else True)
-        return self._given[-1]
+        self._given.append(self._script[place] if place < len(self._script) else _Answer(first))
+        return self._given[-1].holds
 
     def _narrow(self, base: Terms[Atom], least: float, most: float) -> None:
         """Keep the bounds of expressions, which outlive the case."""

@@ -13,9 +13,13 @@ def reshaped(shape: StaticShape, wanted: Sequence[int], *, allowzero: bool) -> S
 
     Raises ShapeError if the element counts cannot agree.
     """
-    special = [axis for axis, dim in enumerate(wanted) if not dim > 0]
-    zeros = [axis for axis in special if wanted[axis] == 0]
-    left = [axis for axis in special if axis not in zeros]
+    if allowzero:
+        left = [axis for axis, dim in enumerate(wanted) if dim < 0]
+        zeros = [axis for axis, dim in enumerate(wanted) if dim == 0] if left else []
+    else:
+        special = [axis for axis, dim in enumerate(wanted) if not dim > 0]
+        zeros = [axis for axis in special if wanted[axis] == 0]
+        left = [axis for axis in special if axis not in zeros]
     if any(wanted[axis] != -1 for axis in left) or len(left) > 1:
         raise ShapeError(f"the new shape {list(wanted)} may hold sizes, 0 and a single -1 only")
     if allowzero and zeros and left:

@@ -57,6 +57,19 @@ def test_cases_that_fail_do_not_count_while_one_fits() -> None:
         facts.results(lambda: kind(-1))
 
 
+@pytest.mark.parametrize("most", [3, 30])
+def test_an_error_is_that_of_the_sample_sizes(most: int) -> None:
+    """Not one of a case that they are not in."""
+    facts = CaseAnalysis()
+    n = facts.symbol("n", 7, least=0)
+
+    def fail() -> None:
+        raise ShapeError("many" if n > most else "few")
+
+    with pytest.raises(ShapeError, match="many" if most == 3 else "few"):
+        facts.results(fail)
+
+
 def test_shapes_broadcast_without_questions() -> None:
     """To the size that cannot be 1, or to a symbol, the same one each time; what cannot fit raises."""
     facts = CaseAnalysis()
@@ -127,7 +140,7 @@ def test_cases_are_limited() -> None:
 def test_unknown_sizes_are_distinct() -> None:
     """Also from symbols of the model."""
     facts = CaseAnalysis()
-    sizes: list[DimExpr] = [facts.symbol("unknown0", 7, least=0), facts.unknown(), facts.unknown()]
+    sizes: list[DimExpr] = [facts.symbol("?0", 7, least=0), facts.unknown(), facts.unknown()]
     assert len(set(map(str, sizes))) == 3
 
 
@@ -140,7 +153,7 @@ def test_what_a_case_settles_is_known_as_a_number_in_it() -> None:
         holds = n == 4
         return holds, facts.settled(n), facts.settled(2 * n + 1)
 
-    (first, *rest), other = facts.results(compute)
+    other, (first, *rest) = facts.results(compute)
     assert (first, rest) == (True, [4, 9])
     assert other[1] is n
     assert facts.settled(n) is n
@@ -166,5 +179,5 @@ def test_an_integer_of_which_nothing_is_known_may_be_negative() -> None:
     """A size may not."""
     facts = CaseAnalysis()
     number, size = facts.unknown_integer(), facts.unknown()
-    assert facts.results(lambda: number < 0) == [True, False]
+    assert facts.results(lambda: number < 0) == [False, True]
     assert facts.results(lambda: size < 0) == [False]

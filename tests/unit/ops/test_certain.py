@@ -22,7 +22,7 @@ from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Info
 from treadle.ops.operands import sizes_array
 
-UNKNOWN = "unknown"
+UNKNOWN = "?"
 """How the names of symbols start that stand for sizes of which nothing is known."""
 
 
