@@ -199,62 +199,6 @@ def patches(images: Any, size: int, stride: int, padding: str, fill: float) -> A
     return seen.transpose(0, 1, 2, 4, 5, 3)
 
 
-def unknown(shape: Any, dtype: Any = np.float32) -> Any:
-    """A tensor of which no more than this is known."""
-    return tf.compat.v1.placeholder(dtype, shape)
-
-
-SHAPES: dict[str, tuple[Callable[[], Any], Any]] = {
-    "conv2d": (lambda: tf.nn.conv2d(unknown([None, 8, 8, 3]), np.zeros((3, 3, 3, 4), np.float32), 2, "SAME"),
-               [None, 4, 4, 4]),
-    "conv2d of anything": (lambda: tf.nn.conv2d(unknown(None), np.zeros((3, 3, 3, 4), np.float32), 2, "SAME"),
-                           [None, None, None, 4]),
-    "reshape": (lambda: tf.reshape(unknown([None, 4, 16]), [-1, 64]), [None, 64]),
-    "reshape to anything": (lambda: tf.reshape(unknown(None), unknown([3], tf.int32)), [None, None, None]),
-    "an unknown size beside a known one": (lambda: unknown([None, 3]) + unknown([32, 3]), [32, 3]),
-    "an unknown size beside 1": (lambda: unknown([None, 3]) * unknown([4, 1, 1]), [4, None, 3]),
-    "matmul": (lambda: tf.matmul(unknown([None, None]), unknown([784, 5])), [None, 5]),
-    "matmul of batches": (lambda: tf.matmul(unknown([2, None, 3]), unknown([None, 3, 4])), [2, None, 4]),
-    "boolean_mask": (lambda: tf.boolean_mask(unknown([None, 3]), unknown([None], tf.bool)), [None, 3]),
-    "behind boolean_mask": (
-        lambda: tf.nn.relu(tf.matmul(tf.boolean_mask(unknown([None, 3]), unknown([None], tf.bool)), unknown([3, 7]))),
-        [None, 7]),
-    "where": (lambda: tf.where(unknown([None, 3], tf.bool)), [None, 2]),
-    "concat": (lambda: tf.concat([unknown([None, 3]), unknown([2, 4])], 1), [2, 7]),
-    "concat along an unknown size": (lambda: tf.concat([unknown(None), unknown([2, 4])], 1), [2, None]),
-    "stack": (lambda: tf.stack([unknown(None), unknown([2, 4])], 1), [2, 2, 4]),
-    "transpose": (lambda: tf.transpose(unknown(None), [0, 2, 1]), [None, None, None]),
-    "squeeze": (lambda: tf.squeeze(unknown([None, 1, 4]), [1]), [None, 4]),
-    "squeeze of what is 1": (lambda: tf.squeeze(unknown([None, 1, 4])), None),
-    "a slice of an unknown size": (lambda: unknown([None, 4])[1:3], [None, 4]),
-    "slices": (lambda: unknown([None, 9])[::-1, None, -3:], [None, 1, 3]),
-    "a slice to anywhere": (lambda: unknown([None, 4])[: unknown([], tf.int32), 0], [None]),
-    "tf.slice": (lambda: tf.slice(unknown([None, 4]), unknown([2], tf.int32), [1, 2]), [1, 2]),
-    "tile": (lambda: tf.tile(unknown([None, 4]), unknown([2], tf.int32)), [None, None]),
-    "shape, rank, size": (lambda: tf.shape(unknown(None)) + tf.rank(unknown(None)) + tf.size(unknown(None)), [None]),
-    "zeros": (lambda: tf.zeros([tf.shape(unknown([None, 4]))[0], 3]), [None, 3]),
-    "range": (lambda: tf.range(unknown([], tf.int32)), [None]),
-    "reduce_sum": (lambda: tf.reduce_sum(unknown(None)), []),
-    "broadcast_to": (lambda: tf.broadcast_to(unknown([None, 3]), [2, 5, 3]), [2, 5, 3]),
-    "cond": (lambda: tf.cond(unknown([], tf.bool), lambda: tf.ones([2, 3]), lambda: tf.ones([4, 3])), [None, 3]),
-    "random": (lambda: tf.nn.dropout(unknown([None, 5]), rate=0.5), [None, 5]),
-    "add_n": (lambda: tf.add_n([unknown([None, 3]), unknown([2, None])]), [2, 3]),
-}  # fmt: skip
-"""What TensorFlow 2.21 says of the same."""
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_shapes_are_inferred_from_known_sizes(name: str) -> None:
-    """
-    Unknown sizes stay unknown.
-    """
-    build, wanted = SHAPES[name]
-    with tf.Graph().as_default():
-        shape = build().shape
-
-    assert (None if shape.rank is None else shape.as_list()) == wanted
-
-
 def test_invalid_operands_raise_while_the_graph_is_built() -> None:
     """
     The error is a ValueError that names the operation.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,6 @@ from treadle.dtypes import DType
 from treadle.errors import ShapeError
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
-from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import Dim, StaticShape, is_open
@@ -27,13 +27,13 @@ Emit = Callable[[Any, Sequence[Value]], Any]
 """(emitter, values of the operands) -> value, or values, of the results."""
 
 MOST_ELEMENTS = 16
-"""Vectors of integers of which nothing is known have symbols as elements up to this length: shapes, axes, bounds."""
+"""Up to so many integers of which nothing is known are symbols: they may be shapes, axes or bounds."""
 
 
 class Describer:
     """Infers the results of ops of one graph. Threads may share it.
 
-    Dimensions that are not known are symbols, and so are the elements of short vectors of integers.
+    Dimensions that are not known are symbols, and so are the elements of small tensors of integers.
     """
 
     def __init__(self) -> None:
@@ -101,15 +101,15 @@ class Describer:
         return [_info(emitter, value) for value in values]
 
     def _with_elements(self, info: Info) -> Info:
-        """Return `info` with symbols for the elements of a short vector of integers, or of an integer."""
+        """Return `info` with symbols for elements of which nothing is known, if they are few integers."""
         shape = info.shape
-        if info.value is not None or shape is None or len(shape) > 1 or info.dtype not in (dtypes.i32, dtypes.i64):
+        if info.value is not None or shape is None or is_open(shape) or info.dtype not in (dtypes.i32, dtypes.i64):
             return info
-        if any(is_expression(size) or size > MOST_ELEMENTS for size in shape):
+        if math.prod(shape) > MOST_ELEMENTS:
             return info
-        value = np.empty(shape, object)
-        value[...] = [self.facts.unknown_integer() for _ in range(shape[0])] if shape else self.facts.unknown_integer()
-        return Info(info.dtype, shape, value)
+        value = np.empty(math.prod(shape), object)
+        value[:] = [self.facts.unknown_integer() for _ in value]
+        return Info(info.dtype, shape, value.reshape(shape))
 
 
 class _Description(Emitter):

@@ -212,4 +212,7 @@ def tensordot(e: Emitter, a: Same, b: Same, axes: Any) -> Value:
 
 
 def einsum(e: Emitter, equation: str, *inputs: Same) -> Value:
+    for term, value in zip(equation.replace(" ", "").split("->")[0].split(","), inputs, strict=False):
+        if "." not in term:
+            e.expect_rank(value, len(term))
     return e.add("einsum", *inputs, equation=equation)

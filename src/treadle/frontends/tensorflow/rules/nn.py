@@ -9,6 +9,7 @@ from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.rules.conv import DATA_FORMATS, Layout
 from treadle.frontends.tensorflow.rules.gather import nonnegative
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
+from treadle.frontends.tensorflow.rules.reduce import reduced
 
 
 def relu6(e: Emitter, features: Same) -> Value:
@@ -30,7 +31,7 @@ def crelu(e: Emitter, features: Same, axis: int = -1) -> Value:
 
 def l2_loss(e: Emitter, t: Same) -> Value:
     """Return half the sum of squares."""
-    return e.add("mul", e.add("reduce_sum", e.add("mul", t, t), axes=None, keepdims=False), e.scalar(0.5, t))
+    return e.add("mul", reduced(e, "reduce_sum", e.add("mul", t, t), None, keepdims=False), e.scalar(0.5, t))
 
 
 def elu(e: Emitter, features: Same) -> Value:
@@ -120,6 +121,7 @@ def fused_batch_norm(
     """Normalize with the given mean and variance, which are returned too. Training is refused."""
     if is_training:
         raise ValueError("fused_batch_norm: treadle runs inference; wanted is_training=False")
+    e.expect_rank(x, len(data_format))
     if e.rank(x) not in (4, 5):
         raise ValueError(f"fused_batch_norm: wanted rank 4 or 5, got shape {list(e.shape(x))}")
     last = Layout(e.rank(x), data_format).last

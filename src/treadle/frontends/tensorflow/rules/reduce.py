@@ -11,6 +11,7 @@ from treadle import dtypes
 from treadle.errors import DtypeError
 from treadle.frontends.tensorflow.emitter import Emitter, integer
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Value
+from treadle.graph.dim import is_expression
 
 Axes = int | Sequence[int] | None
 
@@ -20,17 +21,24 @@ def axes_of(axis: Any) -> tuple[int, ...] | None:
     return None if axis is None else tuple(int(number) for number in np.atleast_1d(axis))
 
 
+def is_open_axis(axis: Any) -> bool:
+    """Return whether an axis, or one of several, is not known."""
+    return axis is not None and any(map(is_expression, np.atleast_1d(axis).tolist()))
+
+
 def reduction(op: str) -> Callable[..., Any]:
     """The rule of a reduction that is the core op `op`."""
 
     def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
-        return _reduced(e, op, input_tensor, axis, keepdims=keepdims)
+        return reduced(e, op, input_tensor, axis, keepdims=keepdims)
 
     return rule
 
 
-def _reduced(e: Emitter, op: str, value: Value, axis: Axes, *, keepdims: bool) -> Value:
+def reduced(e: Emitter, op: str, value: Value, axis: Axes, *, keepdims: bool) -> Value:
     """Reduce along `axis`. Over all axes the result has none, whatever the rank of `value` is."""
+    if is_open_axis(axis):
+        return e.unknown(value.known_dtype, [None] * e.rank(value) if keepdims else None)
     found = e.add(op, value, axes=axes_of(axis), keepdims=bool(keepdims))
     return e.described(found, lambda: _dims(axis, keepdims=keepdims))
 
@@ -46,7 +54,7 @@ def reduce_mean(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: boo
         return e.unknown(input_tensor.known_dtype, _dims(axis, keepdims=keepdims))
     of_nothing = not input_tensor.known_dtype.is_float and 0 in e.shape(input_tensor)
     op = "reduce_sum" if of_nothing else "reduce_mean"
-    return _reduced(e, op, input_tensor, axis, keepdims=keepdims)
+    return reduced(e, op, input_tensor, axis, keepdims=keepdims)
 
 
 def logical(op: str) -> Callable[..., Any]:
@@ -54,7 +62,7 @@ def logical(op: str) -> Callable[..., Any]:
 
     def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
         number = e.cast(input_tensor, dtypes.i32)
-        found = _reduced(e, op, number, axis, keepdims=keepdims)
+        found = reduced(e, op, number, axis, keepdims=keepdims)
         return e.add("gt", found, e.scalar(0, number))
 
     return rule
@@ -67,7 +75,7 @@ def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims
     powers = e.add("exp", e.add("sub", input_tensor, shift))
     total = e.add("log", e.add("reduce_sum", powers, axes=axes_of(axis), keepdims=True))
     found = e.add("add", total, shift)
-    return found if keepdims else e.add("reduce_sum", found, axes=axes_of(axis), keepdims=False)
+    return found if keepdims else reduced(e, "reduce_sum", found, axis, keepdims=False)
 
 
 def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
@@ -75,7 +83,7 @@ def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims:
         raise DtypeError(f"reduce_variance: wanted floating-point numbers, got {input_tensor.known_dtype}")
     mean = e.add("reduce_mean", input_tensor, axes=axes_of(axis), keepdims=True)
     away = e.add("sub", input_tensor, mean)
-    return _reduced(e, "reduce_mean", e.add("mul", away, away), axis, keepdims=keepdims)
+    return reduced(e, "reduce_mean", e.add("mul", away, away), axis, keepdims=keepdims)
 
 
 def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
@@ -92,13 +100,13 @@ def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, ke
     if axes is not None and len(axes) > 1:
         return _matrix_norm(e, tensor, ord, axes, bool(keepdims))
     if ord == np.inf:
-        return _reduced(e, "reduce_max", e.add("abs", tensor), axis, keepdims=keepdims)
+        return reduced(e, "reduce_max", e.add("abs", tensor), axis, keepdims=keepdims)
     if ord in (1, "1"):
-        return _reduced(e, "reduce_sum", e.add("abs", tensor), axis, keepdims=keepdims)
+        return reduced(e, "reduce_sum", e.add("abs", tensor), axis, keepdims=keepdims)
     if ord not in ("euclidean", 2):
         raise ValueError(f"norm: wanted ord='euclidean', 2, 1 or inf, got {ord!r}")
     squares = e.add("mul", tensor, tensor)
-    return e.add("sqrt", _reduced(e, "reduce_sum", squares, axis, keepdims=keepdims))
+    return e.add("sqrt", reduced(e, "reduce_sum", squares, axis, keepdims=keepdims))
 
 
 def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Value:
@@ -120,7 +128,7 @@ def count_nonzero(
     nonzero = (
         e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
     )
-    return _reduced(e, "reduce_sum", e.cast(nonzero, dtype), axis, keepdims=keepdims)
+    return reduced(e, "reduce_sum", e.cast(nonzero, dtype), axis, keepdims=keepdims)
 
 
 def clip_by_norm(e: Emitter, t: Same, clip_norm: Same, axes: Axes = None) -> Value:
@@ -139,6 +147,8 @@ def arg_reduce(op: str) -> Callable[..., Any]:
     """The rule of argmax and argmin."""
 
     def rule(e: Emitter, input: Same, axis: int | None = None, output_type: DType = dtypes.i64) -> Value:
+        if is_open_axis(axis):
+            return e.unknown(output_type, [None] * (e.rank(input) - 1))
         at = e.axis(input, 0 if axis is None else int(axis))
         return e.cast(e.add(op, input, axis=at, keepdims=False, last=False), output_type)
 

@@ -12,8 +12,9 @@ from treadle.errors import DtypeError
 from treadle.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter, integer
 from treadle.frontends.tensorflow.result_types import of_number
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
-from treadle.graph.dim import is_expression
-from treadle.graph.shape import elements
+from treadle.graph.dim import is_expression, maximum
+from treadle.graph.shape import elements, text
+from treadle.ops.sizes import known_value
 
 FAR = 1 << 60
 """A bound of slices beyond the end of every axis."""
@@ -49,6 +50,8 @@ def transpose(e: Emitter, a: Value, perm: Sequence[int] | None = None) -> Value:
     if perm is None:
         return e.transpose(a, range(e.rank(a))[::-1])
     e.expect_rank(a, len(perm))
+    if any(map(is_expression, perm)):
+        return e.unknown(a.known_dtype, [None] * len(perm))
     return e.transpose(a, [e.axis(a, int(axis)) for axis in perm])
 
 
@@ -82,6 +85,8 @@ def concat(e: Emitter, values: Sequence[Same], axis: int) -> Value:
     if not values:
         raise ValueError("concat: wanted at least one tensor")
     expect_one_rank(e, values)
+    if is_expression(axis):
+        return e.unknown(values[0].known_dtype, [None] * e.rank(values[0]))
     return e.add("concat", *values, axis=e.axis(values[0], int(axis)))
 
 
@@ -139,7 +144,9 @@ def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
 
 def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: DType = dtypes.boolean) -> Value:
     """Return [..., maxlen], true for the first lengths[...] elements."""
-    most = max([0, *e.numbers(lengths)]) if maxlen is None else integer(maxlen)
+    if maxlen is None and known_value(lengths) is None:
+        return e.unknown(dtype, [*e.shape(lengths), None])
+    most = maximum(0, *e.numbers(lengths)) if maxlen is None else integer(maxlen)
     places = e.positions(most, lengths.known_dtype)
     return e.cast(e.add("lt", places, e.add("unsqueeze", lengths, e.integers([e.rank(lengths)]))), dtype)
 
@@ -147,6 +154,8 @@ def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: 
 def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
     """Return x. Raises ValueError if it is not of `shape`, where None (or -1) may be any size."""
     dims = None if shape is None else [None if dim is None or dim < 0 else dim for dim in shape]
+    if x.shape is None:
+        return e.unknown(x.known_dtype, dims)
     found = e.shape(x)
     if dims is not None and (
         len(dims) != len(found) or any(d not in (None, f) for d, f in zip(dims, found, strict=True))
@@ -168,9 +177,12 @@ def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
 
 def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> list[Value]:
     at = e.axis(value, int(axis))
-    parts = e.limited(e.shape(value)[at], MOST_RESULTS)
-    if num is not None and num != parts:
-        raise ValueError(f"unstack: axis {axis} has {parts} elements, got num={num}")
+    size = e.shape(value)[at]
+    if num is None and is_expression(size):
+        raise ValueError(f"Cannot infer argument `num` from shape {text(e.shape(value))}")
+    if num is not None and num != size:
+        raise ValueError(f"unstack: axis {axis} has {size} elements, got num={num}")
+    parts = e.limited(size if num is None else num, MOST_RESULTS)
     pieces = e.add_many("split", [value], parts, axis=at, parts=parts)
     return [e.add("squeeze", piece, e.integers([at])) for piece in pieces]
 
@@ -184,7 +196,7 @@ def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0, num:
         if parts < 1 or length % parts:
             raise ValueError(f"split: {parts} equal parts do not fill axis {axis} of size {length}")
         return e.add_many("split", [value], e.limited(parts, MOST_RESULTS), axis=at, parts=parts)
-    sizes = [int(number) for number in num_or_size_splits]
+    sizes = [integer(number) for number in num_or_size_splits]
     if num is not None and num != len(sizes):
         raise ValueError(f"split: {len(sizes)} sizes, got num={num}")
     if -1 in sizes:
@@ -304,10 +316,12 @@ def range_(
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
     """Return `num` numbers from start to stop, both included; float64 for integers."""
-    first, last = e.static(start), e.static(stop)
-    if first.ndim or last.ndim or int(num) < 1:
+    if int(num) < 1 or any(value.shape not in ((), None) for value in (start, stop)):
         raise ValueError(f"linspace: wanted start and stop of rank 0 and num of at least 1, got {num}")
     kind = start.known_dtype if start.known_dtype.is_float else dtypes.f64
+    if known_value(start) is None or known_value(stop) is None:
+        return e.unknown(kind, [int(num)])
+    first, last = e.static(start), e.static(stop)
     return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=kind.numpy))
 
 
