@@ -184,3 +184,20 @@ def test_operations_that_files_cannot_hold_are_listed() -> None:
 
     with pytest.raises(tf.errors.UnimplementedError, match=r"(?s)'python'.*'state/Assign'"):
         graph.as_graph_def()
+
+
+def test_logic_of_tensors_whose_sizes_are_open() -> None:
+    """
+    Nodes of LogicalNot do not state the type of their result, bool.
+    """
+    w = Writer()
+    x = w.input("x", None)
+    positive = w.node("Greater", x, w.constant(0, np.float32))
+    negative = w.node("LogicalNot", positive, T=None)
+    w.node("LogicalOr", positive, negative, T=None, name="any")
+
+    with tf.Graph().as_default() as graph:
+        (found,) = tf.import_graph_def(w.graph, name="", return_elements=["any:0"])
+    assert found.dtype == tf.bool
+    with tf.compat.v1.Session(graph=graph) as session:
+        np.testing.assert_array_equal(session.run(found, {"x:0": X}), np.ones_like(X, bool))

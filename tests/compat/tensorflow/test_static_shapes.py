@@ -8,6 +8,8 @@ import pytest
 
 import treadle.compat.tensorflow as tf
 from tests.compat.tensorflow.shape_cases import DIFFERENCES, MISFITS, SHAPES, Build
+from treadle.compat.tensorflow.table import OPS
+from treadle.frontends.tensorflow.table import MATH
 
 
 def described(framework: Any, build: Build) -> str:
@@ -88,3 +90,40 @@ def test_a_size_that_is_used_twice_is_one_size() -> None:
         assert (x + back).shape.as_list() == [None] * 7
         with pytest.raises(ValueError, match="Cannot infer"):
             tf.unstack(flat)
+
+
+MATH_OPERANDS = {"logical_and": "bool", "logical_not": "bool", "logical_or": "bool", "logical_xor": "bool"}
+"""Operands of elementwise ops that do not take float32."""
+
+
+def elementwise(name: str) -> Build:
+    """The op of one or two operands."""
+    count = sum(kind is not None for kind, _ in OPS[name]._kinds.values())
+    dtype = MATH_OPERANDS.get(name, "float32")
+    return lambda tf, u: OPS[name](*(u([None, 3], dtype) for _ in range(count)))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [build for build, *_ in (SHAPES | DIFFERENCES).values()]
+    + [elementwise(rule.name) for rule in MATH if set(OPS[rule.name]._kinds) <= {"x", "y"}],
+)
+def test_stated_element_types_are_those_that_are_inferred(build: Build) -> None:
+    """The table of ops states them for results of which nothing can be inferred."""
+    with tf.Graph().as_default() as graph:
+        build(tf, lambda shape, dtype="float32": tf.compat.v1.placeholder(dtype, shape))
+    calls = [op for op in graph.get_operations() if op.call is not None]
+
+    for op in calls:
+        name, plan = op.call
+        if name not in ("split", "unstack"):
+            assert list(OPS[name].result_types(plan, op.inputs)) == [tensor.dtype.core for tensor in op.outputs]
+
+
+def test_the_number_of_parts_must_be_known() -> None:
+    with tf.Graph().as_default():
+        x = tf.compat.v1.placeholder(tf.int32, None)
+        assert [part.dtype for part in tf.split(x, 3)] == ["int32"] * 3
+        assert [part.dtype for part in tf.split(x, tf.compat.v1.placeholder(tf.int32, None), num=2)] == ["int32"] * 2
+        with pytest.raises(ValueError, match="Cannot infer argument `num`"):
+            tf.unstack(x)

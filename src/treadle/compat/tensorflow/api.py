@@ -132,7 +132,7 @@ class Op:
             inputs,
             emit,
             name or name_of(self.name, kind),
-            result_types=lambda: self._result_types(plan, inputs),
+            result_types=lambda: self.result_types(plan, inputs),
             attrs=attrs,
         )
         op.call = (self.name, plan)
@@ -165,7 +165,7 @@ class Op:
         """Return an attribute as rules take it."""
         return as_dtype(value).core if parameter in self._parameters.dtypes and value is not None else value
 
-    def _result_types(self, plan: tuple[Argument, ...], inputs: Sequence[Tensor]) -> Sequence[DType]:
+    def result_types(self, plan: tuple[Argument, ...], inputs: Sequence[Tensor]) -> Sequence[DType]:
         """Return the element types of the results, for ranks and attributes that are not known."""
         rest = iter([tensor.dtype.core for tensor in inputs])
         given: dict[str, Any] = {}

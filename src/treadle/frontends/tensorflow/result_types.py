@@ -33,6 +33,35 @@ def always(dtype: DType) -> ResultTypes:
     return lambda _: [dtype]
 
 
+def where(given: Arguments) -> list[DType]:
+    """The dtype of what is chosen; int64 for indices."""
+    return [given["x"] or dtypes.i64]
+
+
+def quotient(given: Arguments) -> list[DType]:
+    """The dtype of a quotient as Python's / makes it."""
+    return [of_quotient(given["x"])]
+
+
+def of_quotient(dtype: DType) -> DType:
+    """Return the dtype in which / divides: that of floats, float64 for integers, float32 for those of 8 and 16 bits."""
+    return dtype if dtype.is_float else dtypes.f32 if dtype.size <= 2 else dtypes.f64
+
+
+def range_(given: Arguments) -> list[DType]:
+    """The dtype that is stated, or the widest one of the bounds."""
+    bounds = [given[name] for name in ("start", "limit", "delta") if given[name] is not None]
+    return [given["dtype"] or widest(bounds)]
+
+
+_WIDER = (dtypes.i32, dtypes.i64, dtypes.f32, dtypes.f64)
+
+
+def widest(kinds: Sequence[DType]) -> DType:
+    """Return the dtype of a range with bounds of these."""
+    return max(kinds, key=_WIDER.index) if all(kind in _WIDER for kind in kinds) else kinds[0]
+
+
 def one_hot(given: Arguments) -> list[DType]:
     """The dtype that is stated, or that of the values; float32 without either."""
     stated = [given[name] for name in ("on_value", "off_value") if given.get(name) is not None]

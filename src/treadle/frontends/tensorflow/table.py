@@ -28,7 +28,7 @@ from treadle.frontends.tensorflow.rules import (
 class Rule:
     """`function(emitter, ...)` makes core nodes; its signature is what users call. `note` says what it leaves out.
 
-    `results` gives the element types of its results where it cannot infer them, such as for unknown ranks.
+    `results` gives the element types of its results where nothing can be inferred, such as for unknown ranks.
     """
 
     name: str
@@ -36,6 +36,8 @@ class Rule:
     note: str = ""
     results: ResultTypes = result_types.of_first
 
+
+BOOLEAN = always(dtypes.boolean)
 
 MATH = (
     Rule("abs", math.unary("abs")),
@@ -53,9 +55,9 @@ MATH = (
     Rule("exp", math.unary("exp")),
     Rule("expm1", math.unary("expm1")),
     Rule("floor", math.rounding("floor")),
-    Rule("is_finite", math.is_finite),
-    Rule("is_inf", math.unary("isinf")),
-    Rule("is_nan", math.unary("isnan")),
+    Rule("is_finite", math.is_finite, results=BOOLEAN),
+    Rule("is_inf", math.unary("isinf"), results=BOOLEAN),
+    Rule("is_nan", math.unary("isnan"), results=BOOLEAN),
     Rule("log", math.unary("log")),
     Rule("log1p", math.unary("log1p")),
     Rule("negative", math.unary("neg")),
@@ -73,7 +75,7 @@ MATH = (
     Rule("tanh", math.unary("tanh")),
     Rule("add", math.binary("add")),
     Rule("add_n", math.add_n),
-    Rule("divide", math.truediv),
+    Rule("divide", math.truediv, results=result_types.quotient),
     Rule("div_no_nan", math.div_no_nan),
     Rule("floordiv", math.floordiv),
     Rule("floormod", math.binary("mod")),
@@ -84,19 +86,19 @@ MATH = (
     Rule("pow", math.binary("pow")),
     Rule("squared_difference", math.squared_difference),
     Rule("subtract", math.binary("sub")),
-    Rule("truediv", math.truediv),
+    Rule("truediv", math.truediv, results=result_types.quotient),
     Rule("truncatediv", math.binary("div")),
     Rule("truncatemod", math.binary("fmod")),
-    Rule("equal", math.binary("eq")),
-    Rule("greater", math.binary("gt")),
-    Rule("greater_equal", math.binary("ge")),
-    Rule("less", math.binary("lt")),
-    Rule("less_equal", math.binary("le")),
+    Rule("equal", math.binary("eq"), results=BOOLEAN),
+    Rule("greater", math.binary("gt"), results=BOOLEAN),
+    Rule("greater_equal", math.binary("ge"), results=BOOLEAN),
+    Rule("less", math.binary("lt"), results=BOOLEAN),
+    Rule("less_equal", math.binary("le"), results=BOOLEAN),
     Rule("logical_and", math.binary("and")),
     Rule("logical_not", math.unary("not")),
     Rule("logical_or", math.binary("or")),
     Rule("logical_xor", math.binary("xor")),
-    Rule("not_equal", math.binary("ne")),
+    Rule("not_equal", math.binary("ne"), results=BOOLEAN),
     Rule("argmax", reduce.arg_reduce("argmax"), results=of("output_type")),
     Rule("argmin", reduce.arg_reduce("argmin"), results=of("output_type")),
     Rule("cumsum", reduce.cumsum),
@@ -116,14 +118,14 @@ _TENSOR = (
     Rule("_and", math.bits_or_logic("and")),
     Rule("_batch_matmul", math.batch_matmul),
     Rule("_clip_by_value", math.clipped),
-    Rule("_equal", math.equality("eq")),
+    Rule("_equal", math.equality("eq"), results=BOOLEAN),
     Rule("_index", gather.index),
     Rule("_not", math.inverted),
-    Rule("_not_equal", math.equality("ne")),
+    Rule("_not_equal", math.equality("ne"), results=BOOLEAN),
     Rule("_or", math.bits_or_logic("or")),
     Rule("_xor", math.bits_or_logic("xor")),
     Rule("_identity_n", shape.identity_n, results=result_types.each_of("input")),
-    Rule("_select", math.select, results=of("x")),
+    Rule("_select", math.select, results=result_types.where),
     Rule("_shape_n", shape.shape_n, results=result_types.for_each("input", "out_type")),
     Rule("argsort", order.argsort, results=always(dtypes.i32)),
     Rule("batch_to_space", blocks.batch_to_space),
@@ -153,7 +155,7 @@ _TENSOR = (
     Rule("linspace", shape.linspace, results=result_types.linspace),
     Rule("matmul", math.matmul),
     Rule("math.count_nonzero", reduce.count_nonzero, results=of("dtype")),
-    Rule("math.in_top_k", order.in_top_k, results=always(dtypes.boolean)),
+    Rule("math.in_top_k", order.in_top_k, results=BOOLEAN),
     Rule("math.multiply_no_nan", math.multiply_no_nan),
     Rule("math.reduce_euclidean_norm", reduce.norm),
     Rule("meshgrid", shape.meshgrid, results=result_types.each_of("args")),
@@ -162,7 +164,7 @@ _TENSOR = (
     Rule("ones", shape.ones, results=of("dtype")),
     Rule("ones_like", shape.ones_like, results=of("dtype|input")),
     Rule("pad", shape.pad, "CONSTANT, REFLECT and SYMMETRIC"),
-    Rule("range", shape.range_),
+    Rule("range", shape.range_, results=result_types.range_),
     Rule("rank", shape.rank, results=always(dtypes.i32)),
     Rule("repeat", shape.repeat),
     Rule("reshape", shape.reshape),
@@ -185,7 +187,7 @@ _TENSOR = (
     Rule("tile", shape.tile),
     Rule("transpose", shape.transpose),
     Rule("unstack", shape.unstack, results=result_types.rows),
-    Rule("where", math.where),
+    Rule("where", math.where, results=result_types.where),
     Rule("zeros", shape.zeros, results=of("dtype")),
     Rule("zeros_like", shape.zeros_like, results=of("dtype|input")),
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from treadle import dtypes
 from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.result_types import of_quotient
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Value
 from treadle.frontends.tensorflow.rules.shape import expect_one_rank
 from treadle.graph.shape import StaticShape
@@ -74,10 +74,10 @@ def rounding(op: str) -> Rule:
 
 
 def truediv(e: Emitter, x: Same, y: Same) -> Value:
-    """Divide as Python's / does: integers become float64, or float32 for 8 and 16 bits."""
-    if not x.known_dtype.is_float:
-        wide = dtypes.f32 if x.known_dtype.size <= 2 else dtypes.f64
-        x, y = e.cast(x, wide), e.cast(y, wide)
+    """Divide as Python's / does, integers as floats."""
+    kind = of_quotient(x.known_dtype)
+    if x.known_dtype != kind:
+        x, y = e.cast(x, kind), e.cast(y, kind)
     return e.add("div", x, y)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.errors import DtypeError
 from treadle.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter, integer
-from treadle.frontends.tensorflow.result_types import of_number
+from treadle.frontends.tensorflow.result_types import of_number, widest
 from treadle.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
 from treadle.graph.dim import is_expression, maximum
 from treadle.graph.shape import elements, text
@@ -295,9 +295,6 @@ def identity_matrix(e: Emitter, rows: int, columns: int, dtype: DType) -> Value:
     return e.constant(np.eye(rows, columns, dtype=dtype.numpy))
 
 
-_WIDER = (dtypes.i32, dtypes.i64, dtypes.f32, dtypes.f64)
-
-
 def range_(
     e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None, dtype: DType | None = None
 ) -> Value:
@@ -305,7 +302,7 @@ def range_(
     first, last = (e.scalar(0, start), start) if limit is None else (start, limit)
     numbers = (first, last, e.scalar(1, start) if delta is None else delta)
     kinds = [number.known_dtype for number in numbers]
-    kind = dtype or (max(kinds, key=_WIDER.index) if all(each in _WIDER for each in kinds) else kinds[0])
+    kind = dtype or widest(kinds)
     found = [e.cast(number, kind) for number in numbers]
     if all(number.data is not None for number in found):
         begin, end, step = (e.static(number).item() for number in found)
