@@ -9,7 +9,8 @@
     │   └── DtypeError                dtypes of an op do not fit together
     ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
     ├── RunError                      a node failed while it ran
-    │   ├── KernelError               a kernel reported bad data (an index out of range, ...)
+    │   ├── KernelError               a kernel reported bad data (a division by zero, ...)
+    │   │   └── OutOfRangeError       an index is outside the axis that it selects from
     │   ├── WorkerError               a worker process could not run a Python function, or died in it
     │   ├── RunTimeoutError           the run did not end within its timeout
     │   └── RunCancelledError         the run's token or future was cancelled
@@ -98,6 +99,10 @@ class RunError(TreadleError, RuntimeError):
 
 class KernelError(RunError):
     """A kernel found data that it cannot process, such as an index out of range."""
+
+
+class OutOfRangeError(KernelError, IndexError):
+    """An index is outside the axis that it selects from."""
 
 
 class WorkerError(RunError):

@@ -11,7 +11,15 @@ from onnx import TensorProto, helper
 
 import treadle
 from tests.models import small
-from treadle.errors import InputError, KernelError, MemoryLimitError, RunError, ThreadSettingError, TreadleError
+from treadle.errors import (
+    InputError,
+    KernelError,
+    MemoryLimitError,
+    OutOfRangeError,
+    RunError,
+    ThreadSettingError,
+    TreadleError,
+)
 
 A = np.ones((2, 3), np.float32)
 
@@ -212,8 +220,9 @@ def test_an_index_out_of_range_names_the_node() -> None:
     w.nodes[-1].output[0] = "y"
     session = treadle.Session(w.model({"i": (7, [2])}, {"y": (small.FLOAT, [2, 3])}))
 
-    with pytest.raises(KernelError, match=r"node 'gather0' .*: an index is out of range for the axis it selects from"):
+    with pytest.raises(OutOfRangeError, match=r"node 'gather0' .*: an index is out of range for the axis it selects"):
         session.run({"i": np.array([0, 4])})
+    assert issubclass(OutOfRangeError, IndexError)
 
     assert np.array_equal(session.run({"i": np.array([-1, 0])})["y"], [[9, 10, 11], [0, 1, 2]])
 

@@ -31,7 +31,7 @@ import numpy as np
 from treadle import __version__, _native, dtypes, knobs
 from treadle.codegen.build import KernelSet, ObjectCode, link
 from treadle.codegen.cache import compiler_version, open_cache
-from treadle.plan.status import MESSAGES
+from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.executable import Executable, Layout, Step
 from treadle.runtime.outputs import ArraySpec
@@ -243,7 +243,7 @@ def _executable(
         arena_bytes=record["arena"],
         scratch_bytes=record["scratch"],
         outputs=[ArraySpec(tuple(shape), _dtype(name)) for name, shape in record["results"]],
-        reasons=MESSAGES,
+        failures=FAILURES,
         isa=target.isa,
         kept=resources,
     )
@@ -274,7 +274,7 @@ def _template(
         rivals=[(one, other) for one, other in record["rivals"]],
         scratch_bytes=record["scratch"],
         outputs=[OutputTemplate(tuple(shape), _dtype(name)) for name, shape in record["results"]],
-        reasons=MESSAGES,
+        failures=FAILURES,
         isa=target.isa,
         kept=resources,
     )

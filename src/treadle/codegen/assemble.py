@@ -17,7 +17,7 @@ from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan
-from treadle.plan.status import MESSAGES
+from treadle.plan.status import FAILURES
 from treadle.runtime import libraries
 from treadle.runtime.executable import Executable, Layout, PythonStep, Step
 from treadle.runtime.outputs import ArraySpec
@@ -48,7 +48,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
             arena_bytes=plan.arena_bytes,
             scratch_bytes=plan.scratch_bytes,
             outputs=[ArraySpec(port.shape, port.dtype.numpy) for port in plan.outputs],
-            reasons=MESSAGES,
+            failures=FAILURES,
             isa=plan.target.isa,
             kept=Resources(library, constants),
         )

@@ -11,7 +11,7 @@ from treadle.codegen.build import build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.plan.binder import Encoder, Slot
 from treadle.plan.plan import Home, Plan
-from treadle.plan.status import MESSAGES
+from treadle.plan.status import FAILURES
 from treadle.runtime.program_template import OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
 from treadle.tracing.registry import StepLabel
 
@@ -63,7 +63,7 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
                 OutputTemplate(tuple(map(number, shape)), port.dtype.numpy)
                 for shape, port in zip(slots.outputs, plan.outputs, strict=True)
             ],
-            reasons=MESSAGES,
+            failures=FAILURES,
             isa=plan.target.isa,
             kept=Resources(library, constants),
         )

@@ -13,13 +13,13 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import DtypeError, KernelError, ShapeError
+from treadle.errors import DtypeError, ShapeError
 from treadle.graph.expr import Expr
 from treadle.graph.shape import broadcast
 from treadle.ops.cast import cast_array
 from treadle.ops.op import Array, Attrs, Evaluate, Infer, Info
 from treadle.ops.operands import dims, operand, present, result
-from treadle.plan.status import DIVISION_BY_ZERO, MESSAGES
+from treadle.plan.status import DIVISION_BY_ZERO, FAILURES
 
 Domain = Literal["any", "number", "float", "integer", "bool", "scalar"]
 
@@ -93,7 +93,8 @@ def _by_nonzero(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def divide(a: Array, b: Array) -> Any:
         if a.dtype.kind in "iu" and a.size and not np.all(b):
-            raise KernelError(MESSAGES[DIVISION_BY_ZERO])
+            kind, message = FAILURES[DIVISION_BY_ZERO]
+            raise kind(message)
         return function(a, b)
 
     return divide

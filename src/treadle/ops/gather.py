@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treadle.errors import KernelError, ShapeError
+from treadle.errors import OutOfRangeError, ShapeError
 from treadle.graph.shape import normalize_axis, text
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import dims, need_integer, operand, present, rank_at_least, result
 
 
 def checked_indices(indices: Array, size: int) -> Array:
-    """`indices` as int64, counted from the front. Raises KernelError if one is not in [-size, size)."""
+    """`indices` as int64, counted from the front. Raises OutOfRangeError if one is not in [-size, size)."""
     wide = indices.astype(np.int64)
     bad = (wide < -size) | (wide >= size)
     if bad.any():
-        raise KernelError(f"index {wide[bad].flat[0]} is out of range for an axis of size {size}")
+        raise OutOfRangeError(f"index {wide[bad].flat[0]} is out of range for an axis of size {size}")
     return np.asarray(np.where(wide < 0, wide + size, wide))
 
 

@@ -1,11 +1,14 @@
 """What the status codes that kernels return mean; 0 is success."""
 
+from treadle.errors import KernelError, OutOfRangeError
+
 INDEX_OUT_OF_RANGE = 1
 DIVISION_BY_ZERO = 2
 LIBRARY_FAILED = 3
 
-MESSAGES: dict[int, str] = {
-    INDEX_OUT_OF_RANGE: "an index is out of range for the axis it selects from",
-    DIVISION_BY_ZERO: "an integer was divided by zero",
-    LIBRARY_FAILED: "the library that the matmul provider is reports a failure",
+FAILURES: dict[int, tuple[type[KernelError], str]] = {
+    INDEX_OUT_OF_RANGE: (OutOfRangeError, "an index is out of range for the axis it selects from"),
+    DIVISION_BY_ZERO: (KernelError, "an integer was divided by zero"),
+    LIBRARY_FAILED: (KernelError, "the library that the matmul provider is reports a failure"),
 }
+"""The error that each one raises, and its message."""

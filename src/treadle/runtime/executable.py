@@ -50,9 +50,9 @@ class Layout(NamedTuple):
     """The parts of an executable.
 
     `tasks` are (first step, number of steps, priority, blocking), `successors` the successors of each task. `buffers`
-    are (kind, value) as the native core takes them; pointers are offsets in them. `reasons` maps the status codes of
-    kernels to their meanings. `isa` names the instruction set of the kernels ("" if there are none). `kept` is an
-    object that lives as long as the layout: it owns the compiled kernels and the arrays of constants.
+    are (kind, value) as the native core takes them; pointers are offsets in them. `failures` maps the status codes of
+    kernels to errors and their messages. `isa` names the instruction set of the kernels ("" if there are none). `kept`
+    is an object that lives as long as the layout: it owns the compiled kernels and the arrays of constants.
     """
 
     steps: Sequence[Step]
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
     arena_bytes: int
     scratch_bytes: int
     outputs: Sequence[ArraySpec]
-    reasons: Mapping[int, str]
+    failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
 
@@ -71,12 +71,12 @@ class Layout(NamedTuple):
 class Code(NamedTuple):
     """What the executables of one plan share, whatever their sizes.
 
-    `labels` and `caps` are those of each step; `reasons`, `isa` and `kept` are as in Layout.
+    `labels` and `caps` are those of each step; `failures`, `isa` and `kept` are as in Layout.
     """
 
     labels: tuple[StepLabel, ...]
     caps: Sequence[Mapping[str, int]]
-    reasons: Mapping[int, str]
+    failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
 
@@ -118,7 +118,7 @@ class Executable:
             max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
         )
         caps = [step.caps for step in layout.steps]
-        code = Code(tuple(layout.labels), caps, layout.reasons, layout.isa, layout.kept)
+        code = Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept)
         executable = cls(program, outputs, pool, code)
         executable._layout = layout
         return executable
@@ -197,8 +197,8 @@ class Executable:
             )
         except _native.KernelFailure as failure:
             label = self._code.labels[failure.step]
-            reason = self._code.reasons.get(failure.code, f"status {failure.code}")
-            raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
+            kind, message = self._code.failures.get(failure.code, (KernelError, f"status {failure.code}"))
+            raise kind(f"node {label.node!r} ({label.op}): {message}") from None
         except MemoryLimitError:
             raise
         except MemoryError as error:
@@ -253,7 +253,7 @@ class SingleFunction:
             arena_bytes=0,
             scratch_bytes=0,
             outputs=[],
-            reasons={},
+            failures={},
             isa="",
             kept=None,
         )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treadle import _native, forking
+from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
 from treadle.runtime.executable import Code, Executable, PythonStep
@@ -64,7 +65,7 @@ class TemplateLayout(NamedTuple):
         rivals: Pairs of buffers in the arena, by number, that must not overlap.
         scratch_bytes: A slot.
         outputs: The outputs, in their order.
-        reasons: As in Layout, like `isa` and `kept`.
+        failures: As in Layout, like `isa` and `kept`.
     """
 
     symbols: int
@@ -80,7 +81,7 @@ class TemplateLayout(NamedTuple):
     rivals: Sequence[tuple[int, int]]
     scratch_bytes: int
     outputs: Sequence[OutputTemplate]
-    reasons: Mapping[int, str]
+    failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
 
@@ -93,7 +94,7 @@ class ProgramTemplate:
         self._layout = layout
         steps = layout.steps
         caps = [step.caps for step in steps]
-        self._code = Code(tuple(layout.labels), caps, layout.reasons, layout.isa, layout.kept)
+        self._code = Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept)
         self._native = _native.ProgramTemplate(
             symbols=layout.symbols,
             constants=layout.constants,

@@ -38,7 +38,7 @@ def call_for_node(where: str, waits: bool, function: Callable[P, R], *args: P.ar
     except WorkerError as error:
         raise WorkerError(f"{where}: {error}") from error
     except KernelError as error:
-        raise KernelError(f"{where}: {error}") from error
+        raise type(error)(f"{where}: {error}") from error
     except TreadleError as error:
         raise RunError(f"{where}: {error}") from error
     except Exception as error:

@@ -145,7 +145,7 @@ class Builder:
                 OutputTemplate(tuple(map(number, slots)), np.dtype(dtype))
                 for slots, (_, dtype) in zip(shapes, self.outputs, strict=True)
             ],
-            reasons={3: "it always fails"},
+            failures={3: (KernelError, "it always fails")},
             isa="test",
             kept=None,
         )
@@ -326,7 +326,7 @@ def test_bindings_are_kept_and_the_oldest_dropped(team):
 
 def test_a_failing_kernel_names_its_node(team):
     """
-    Labels and reasons are those of the template.
+    Labels and failures are those of the template.
     """
     b = Builder(1)
     b.add(fail, [], [], b.symbols[0])

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.torch.dtypes import of_array
-from treadle.compat.torch.index_errors import as_index_error
 from treadle.compat.torch.infer_cache import infer_cached
 from treadle.compat.torch.memory import Memory
 from treadle.compat.torch.state import current, recording_into
 from treadle.compat.torch.tensor import Tensor
 from treadle.compile import Session
-from treadle.errors import KernelError, LimitError, ShapeError
+from treadle.errors import LimitError, ShapeError
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.lru import LRU
@@ -203,10 +202,7 @@ class Recording:
             self.flushes.append(replace(self.flush_of(numbers, wanted), written=tuple(before)))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
-            try:
-                results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
-            except KernelError as error:
-                raise as_index_error(error) from None
+            results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
             for position, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
                 if tensor.array is None:
                     array = results[number]

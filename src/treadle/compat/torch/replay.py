@@ -12,11 +12,9 @@ import numpy as np
 from treadle.compat.calls import PROVIDER_OPS
 from treadle.compat.signatures import map_structure
 from treadle.compat.torch.dtypes import dtype
-from treadle.compat.torch.index_errors import as_index_error
 from treadle.compat.torch.recording import Flush
 from treadle.compat.torch.tensor import Tensor
 from treadle.compile import runner_of
-from treadle.errors import KernelError
 from treadle.ops.op import Array
 from treadle.runtime import providers
 
@@ -110,10 +108,7 @@ class Replay:
             arrays = [tensors[index].array for index in self._fed] if self._plainly else self._arrays(tensors)  # type: ignore[index]
             if arrays is None:
                 return NotImplemented
-            try:
-                made = self._run(arrays)  # type: ignore[arg-type]
-            except KernelError as error:
-                raise as_index_error(error) from None
+            made = self._run(arrays)  # type: ignore[arg-type]
             if self._only:
                 return Tensor.of(made[0])
             outputs = list(map(Tensor.of, made))
