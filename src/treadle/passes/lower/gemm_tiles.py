@@ -117,12 +117,10 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
 def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
     """The tile that needs the least time for many rows. Of equals the highest, which reads the right factor least
     often, and of these the widest, whose code is short.
-
-    It leaves a register: where a kernel has several heights and blocks take all, LLVM keeps sums in memory.
     """
 
     def most_rows(vectors: int) -> int:
-        return min(_most_rows(vectors, registers - 1), MAX_ROWS if vectors == 1 else MAX_OPEN_ROWS)
+        return min(_most_rows(vectors, registers), MAX_ROWS if vectors == 1 else MAX_OPEN_ROWS)
 
     def cost(vectors: int) -> float:
         tile = cut_rows(MANY_ROWS, most_rows(vectors), vectors)
