@@ -41,6 +41,30 @@ def masked_decoder() -> bytes:
     return bytes(w.model(inputs, outputs).SerializeToString())
 
 
+def stacked_decoder(how: str) -> bytes:
+    """Four heads whose keys and values are kept in one tensor, which is taken apart as `how` says."""
+    w = ModelWriter()
+    split, swap = w.constant(np.array([0, 0, 4, 4])), [0, 1, 3, 2]
+    q, k, v = (
+        w.op("Transpose", w.op("Reshape", w.op("MatMul", "x", w.random(16, 16)), split), perm=[0, 2, 1, 3])
+        for _ in range(3)
+    )
+    if how == "split":
+        first = w.op("Split", "past", w.constant(np.array([1, 1])), axis=0, outputs=2)
+        kept = [w.op("Squeeze", name, w.constant(np.array([0]))) for name in (first, f"{first}_1")]
+    else:
+        kept = [w.op("Gather", "past", w.constant(np.array(number)), axis=0) for number in range(2)]
+    if how == "transpose":
+        kept = [w.op("Transpose", name, perm=swap) for name in kept]
+    keys, values = (w.op("Concat", *pair, axis=2) for pair in zip(kept, (k, v), strict=True))
+    shares = w.op("Softmax", w.op("MatMul", q, w.op("Transpose", keys, perm=swap)), axis=-1)
+    y = w.op("MatMul", shares, values)
+    present = w.op("Concat", *(w.op("Unsqueeze", name, w.constant(np.array([0]))) for name in (keys, values)), axis=0)
+    past = [2, "batch", 4, "past", 4] if how != "transpose" else [2, "batch", 4, 4, "past"]
+    inputs = {"x": (FLOAT, ["batch", "new", 16]), "past": (FLOAT, past)}
+    return bytes(w.model(inputs, {y: (FLOAT, None), present: (FLOAT, None)}).SerializeToString())
+
+
 def compare(session: treadle.Session, content: bytes, sizes: dict[str, int]) -> None:
     """Runs `session` of the model `content` for inputs of these sizes and compares with the onnx package."""
     proto = onnx.load_from_string(content)
@@ -83,6 +107,19 @@ def test_a_first_run_with_an_empty_past_compiles_the_plan_for_all_sizes() -> Non
     assert session.compiles == 1
     (plan,) = session.open_plans()
     assert plan.guards == ["batch >= 1", "new >= 1", "total >= 1", "new + past == total"]
+
+
+@pytest.mark.usefixtures("_nothing_on_disk")
+@pytest.mark.parametrize("how", ["gather", "split", "transpose"])
+def test_one_plan_serves_an_empty_past_that_is_taken_apart_first(how: str) -> None:
+    """Keys and values that one input stacks, in the order of axes of the model or another."""
+    content = stacked_decoder(how)
+    session = treadle.Session(content)
+    for past, new in ((0, 5), (5, 1), (1, 1), (40, 3), (0, 1)):
+        compare(session, content, {"batch": 2, "past": past, "new": new})
+
+    assert session.compiles == 1
+    assert [plan.guards for plan in session.open_plans()] == [["batch >= 1", "new >= 1"]]
 
 
 def test_a_plan_from_disk_serves_an_empty_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from treadle.ops.call import call_function
 from treadle.ops.table import OPS
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.open_attrs import sizes_in, with_numbers
-from treadle.passes.lower.table import LOWERINGS
+from treadle.passes.lower.table import LOWERINGS, is_empty
 from treadle.plan.call import Call
 from treadle.plan.kernels.copy_bytes import CopyBytesArgs, CopyBytesSpec
 from treadle.plan.target import Target
@@ -85,7 +85,7 @@ def _calls(node: Node, ctx: LowerContext) -> list[Call]:
 
 def _lowered(node: Node, ctx: LowerContext) -> list[Call]:
     """The node's calls: none where there is no element to compute, unless it is a Python function, which is called."""
-    if node.outputs and all(0 in value.static_shape for value in node.outputs) and OPS[node.op].evaluate is not None:
+    if node.outputs and is_empty(node) and OPS[node.op].evaluate is not None:
         return []
     lowering = LOWERINGS.get(node.op)
     calls = lowering(node, ctx) if lowering is not None else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -38,4 +40,36 @@ def test_a_dimension_that_another_node_reads_is_not() -> None:
 
     bias = graph.input("bias", f32, ("kept",))
     graph.add("add", [bias, graph.constant(np.ones(1, np.float32))], {})
+    assert appended_dims(graph) == set()
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "axes"),
+    [
+        ("transpose", {"perm": [1, 0, 2]}, None),
+        ("split", {"axis": 2, "parts": 1}, None),
+        ("gather", {"axis": 0}, 1),
+        ("gather", {"axis": 2}, [0]),
+        ("unsqueeze", {}, [0]),
+        ("squeeze", {}, [0]),
+    ],
+)
+def test_an_axis_is_followed_to_where_it_is_appended_to(op: str, attrs: dict[str, Any], axes: Any) -> None:
+    """Only the axis on which the result is concatenated is; of others the graph needs more."""
+    graph = Graph("moved")
+    first = 1 if op == "squeeze" else "a"
+    past = graph.input("past", f32, (first, "b", 8))
+    operands = [past] if axes is None else [past, graph.constant(np.array(axes))]
+    moved = graph.add(op, operands, attrs).output
+    place = {"transpose": 0, "split": 1, "unsqueeze": 2, "squeeze": 0}.get(op, 0 if attrs.get("axis") == 0 else 1)
+    graph.add("concat", [moved, graph.constant(np.ones((1, 1, 8), np.float32))], {"axis": place})
+    assert appended_dims(graph) == {"b"}
+
+
+def test_an_axis_that_is_picked_from_is_not() -> None:
+    """Nothing can be picked from an axis of size 0."""
+    graph = Graph("picked")
+    past = graph.input("past", f32, ("a", 8))
+    row = graph.add("gather", [past, graph.constant(np.array([0]))], {"axis": 0}).output
+    graph.add("concat", [row, row], {"axis": 0})
     assert appended_dims(graph) == set()

@@ -66,8 +66,12 @@ def merged(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def _outermost_first(axes: list[Axis]) -> list[Axis]:
-    """`axes` by their strides in the target, the largest first."""
-    if all(at_least(outer.target - inner.target, 0) for outer, inner in pairwise(axes)):
+    """`axes` by their strides in the target, the largest first; any order if they have no elements."""
+
+    def is_outer(outer: Axis, inner: Axis) -> bool:
+        return equals(outer.target, inner.size * inner.target) or at_least(outer.target - inner.target, 0)
+
+    if all(is_outer(outer, inner) for outer, inner in pairwise(axes)):
         return axes
     return sorted(axes, key=lambda axis: -axis.target)
 

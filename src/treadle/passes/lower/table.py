@@ -3,6 +3,7 @@ reference."""
 
 from collections.abc import Callable
 
+from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
@@ -106,3 +107,14 @@ LOWERINGS: dict[str, Lowering] = {
     "instance_norm": lower_instance_norm,
     "batch_norm": lower_batch_norm,
 }
+
+_TAKES_EMPTY = {"transpose", "slice", "split", "gather", "reshape", "flatten", "squeeze", "unsqueeze", "identity"}
+"""Ops whose calls have no chunks at sizes at which their results are empty."""
+
+
+def is_empty(node: Node) -> bool:
+    """Whether no result of `node` has elements: as far as it is known where lowering takes sizes of 0, else assumed."""
+    shapes = [value.static_shape for value in node.outputs]
+    if node.op in _TAKES_EMPTY:
+        return all(any(equals(dim, 0) for dim in shape) for shape in shapes)
+    return all(0 in shape for shape in shapes)
