@@ -18,7 +18,8 @@ from treadle.passes.lower.conv.epilogue import bias_of, has_readable_epilogue
 from treadle.passes.lower.conv.open_rows import has_open_rows, row_tiling
 from treadle.passes.lower.conv.plain.lower import lower_plain
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.winograd.lower import lower_winograd, permitted_tiling
+from treadle.passes.lower.conv.variants import lower_variants
+from treadle.passes.lower.conv.winograd.lower import permitted_tilings, tilings_of
 from treadle.passes.lower.registers import sum_registers
 from treadle.plan.call import Call
 from treadle.plan.target import Target
@@ -48,10 +49,10 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None if of_bytes else lower_plain(node, shape, ctx)
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
-    if not of_bytes and not node.attrs.get("exact"):
-        fast = lower_winograd(node, shape, ctx)
-        if fast is not None:
-            return fast
+    tilings = (None,) if of_bytes or node.attrs.get("exact") else tilings_of(node, shape, ctx)
+    fast = None if tilings == (None,) else lower_variants(node, shape, tilings, ctx)
+    if fast is not None:
+        return fast
     direct = lower_direct(node, shape, ctx)
     return direct and (lower_pooled(node, shape, direct[0], ctx) or direct)
 
@@ -112,14 +113,14 @@ def takes_bf16(node: Node, target: Target, *, blocked: bool) -> bool:
 
 
 def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -> bool:
-    """Whether a `conv` node of f32 is faster by Winograd's algorithm than with bf16 dot products.
+    """Whether a `conv` node of f32 is faster by Winograd's algorithm than with bf16 dot products; mostly, if open.
 
     `streamed`: no cache holds the model's weights from one run to the next.
     """
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     if shape is None:
         return False
-    return permitted_tiling(shape, target, math, streamed=streamed, bf16_dot=True) is not None
+    return permitted_tilings(shape, target, math, 1, streamed=streamed, bf16_dot=True) != (None,)
 
 
 def takes_bytes(node: Node, target: Target) -> bool:

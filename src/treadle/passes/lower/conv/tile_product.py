@@ -11,7 +11,7 @@ from treadle.plan.target import Target
 _MAX_HEIGHT = 16
 _MAX_VECTORS = 4
 
-_LEAST_SUMS = 8
+LEAST_SUMS = 8
 _LEAST_HEIGHT = 3
 """Register blocks of fewer sums, or fewer tiles, take the same time: see native/src/winograd.cpp."""
 
@@ -51,7 +51,7 @@ def blocks_to_choose_from(out_vectors: int, target: Target, *, is_open: bool) ->
     for vectors in range(min(2, out_vectors), min(_MAX_VECTORS, out_vectors) + 1):
         most = max(1, min(_MAX_HEIGHT, (target.registers - vectors - 1) // vectors))
         if is_open:
-            least = min(most, max(_LEAST_HEIGHT, ceil_div(_LEAST_SUMS, vectors)))
+            least = min(most, max(_LEAST_HEIGHT, ceil_div(LEAST_SUMS, vectors)))
             found.append(Blocks(vectors, least, min(most, least + _MAX_OPEN_HEIGHTS - 1)))
         else:
             found.append(Blocks(vectors, 1, most))

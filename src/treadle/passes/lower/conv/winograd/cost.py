@@ -14,10 +14,11 @@ from math import prod
 from typing import Any
 
 from treadle.dtypes import f32
-from treadle.graph.dim import computed, hint_of
+from treadle.graph.dim import ceil_div, computed, hint_of
 from treadle.passes.lower import searches
+from treadle.passes.lower.conv.rows import RowTiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.tile_product import group_of
+from treadle.passes.lower.conv.tile_product import LEAST_SUMS, group_of
 from treadle.passes.lower.conv.winograd.tiling import Method, Tiling, methods
 from treadle.plan.target import Target
 
@@ -55,6 +56,24 @@ def direct_cost(shape: ConvShape, target: Target, *, streamed: bool = True, bf16
     vectors = -(-shape.outputs // lanes)
     weights = vectors * lanes * shape.channels * prod(shape.kernel) * f32.size
     cost = shape.multiply_adds / shape.outputs * vectors + _first_byte(streamed) * weights
+    return cost / 2 if bf16_dot else cost
+
+
+def open_direct_cost(
+    shape: ConvShape, row: RowTiling, target: Target, *, streamed: bool = True, bf16_dot: bool = False
+) -> float:
+    """Returns the cost of direct convolution whose kernel serves rows of all lengths, divided as `row`.
+
+    It computes some pixels twice, and narrow register blocks wait for the latency of multiply-adds.
+    """
+    lanes = target.lanes(f32)
+    groups = ceil_div(shape.outputs, row.vectors * lanes)
+    sums = 0
+    for columns, (_, count) in zip(row.segments, row.spans, strict=True):
+        sums = sums + count * max(len(columns) * row.vectors, LEAST_SUMS)
+    taps = shape.channels * prod(shape.kernel)
+    weights = groups * row.vectors * lanes * taps * f32.size
+    cost = shape.images * shape.out_size[0] * groups * sums * taps + _first_byte(streamed) * weights
     return cost / 2 if bf16_dot else cost
 
 

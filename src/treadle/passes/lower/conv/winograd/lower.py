@@ -30,28 +30,37 @@ from treadle.plan.kernels.conv.winograd import (
 )
 from treadle.plan.target import Target
 
+MOST_VARIANTS = 2
+"""The most ways to compute one convolution in a plan: each has packed weights and kernels of its own."""
 
-def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Returns calls for a convolution between blocked fp32 or bf16 values; None where another kernel is faster."""
+
+def tilings_of(node: Node, shape: ConvShape, ctx: LowerContext) -> tuple[Tiling | None, ...]:
+    """Returns the ways to compute a convolution between blocked fp32 or bf16 values; None is direct convolution.
+
+    There are several for open sizes only: binding takes the fastest.
+    """
     if not _reads_operands(node):
-        return None
+        return (None,)
     of_bf16 = node.operand(0).dtype == bf16
-    tiling = permitted_tiling(shape, ctx.target, ctx.math, streamed=ctx.streamed_weights, bf16_dot=of_bf16)
-    return None if tiling is None else winograd_calls(node, shape, tiling, ctx)
+    return permitted_tilings(
+        shape, ctx.target, ctx.math, MOST_VARIANTS, streamed=ctx.streamed_weights, bf16_dot=of_bf16
+    )
 
 
-def permitted_tiling(shape: ConvShape, target: Target, math: str, *, streamed: bool, bf16_dot: bool) -> Tiling | None:
-    """Returns the tiling of a convolution; None where Winograd's algorithm is not permitted, or another one is faster.
+def permitted_tilings(
+    shape: ConvShape, target: Target, math: str, most: int, *, streamed: bool, bf16_dot: bool
+) -> tuple[Tiling | None, ...]:
+    """Returns at most `most` ways; direct convolution alone where Winograd's algorithm is not permitted.
 
     It rounds differently from a sum of products, so it is used with math="fast" only. `streamed` and `bf16_dot` are as
     in `choose_tiling`.
     """
     if math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
-        return None
-    if shape.is_open:
-        (method,) = choose_variants(shape, target, 1, streamed=streamed, bf16_dot=bf16_dot)
-        return None if method is None else tiling_of(method, shape, target, streamed=streamed)
-    return choose_tiling(shape, target, streamed=streamed, bf16_dot=bf16_dot)
+        return (None,)
+    if not shape.is_open:
+        return (choose_tiling(shape, target, streamed=streamed, bf16_dot=bf16_dot),)
+    variants = choose_variants(shape, target, most, streamed=streamed, bf16_dot=bf16_dot)
+    return tuple(None if method is None else tiling_of(method, shape, target, streamed=streamed) for method in variants)
 
 
 def _reads_operands(node: Node) -> bool:

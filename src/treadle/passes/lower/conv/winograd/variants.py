@@ -12,10 +12,14 @@ from itertools import combinations
 
 import numpy as np
 
+from treadle.dtypes import f32
 from treadle.graph.dim import DimExpr
+from treadle.passes.lower.conv.open_rows import has_open_rows, open_row, row_tiling
+from treadle.passes.lower.conv.rows import RowTiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.winograd.cost import LEAST_GAIN, direct_cost, total_cost
-from treadle.passes.lower.conv.winograd.tiling import Method, methods
+from treadle.passes.lower.conv.winograd.cost import LEAST_GAIN, open_direct_cost, total_cost
+from treadle.passes.lower.conv.winograd.tiling import Method, Tiling, methods
+from treadle.passes.lower.registers import sum_registers
 from treadle.plan.target import Target
 
 _SPREAD = tuple(2.0 ** (half / 2) for half in range(-4, 9))
@@ -33,22 +37,47 @@ def choose_variants(
 
     Nothing is assumed. `streamed` and `bf16_dot` are as in `choose_tiling`.
     """
-    return _variants(_usual_sizes(shape), target, most, streamed=streamed, bf16_dot=bf16_dot)
+    row = _direct_row(shape, target) if has_open_rows(shape) else None
+    blocks = row and (row.vectors, row.widest)
+    return _variants(_usual_sizes(shape), blocks, target, most, streamed=streamed, bf16_dot=bf16_dot)
+
+
+def variant_cost(
+    way: Tiling | None, shape: ConvShape, target: Target, *, streamed: bool = True, bf16_dot: bool = False
+) -> float:
+    """Returns the cost of a way that `choose_variants` chose: binding takes the one that costs the least."""
+    if way is not None:
+        return way.total_cost * LEAST_GAIN
+    return open_direct_cost(shape, _direct_row(shape, target), target, streamed=streamed, bf16_dot=bf16_dot)
+
+
+def _direct_row(shape: ConvShape, target: Target) -> RowTiling:
+    """Returns how direct convolution in fp32 divides a row of the result."""
+    row = row_tiling(shape, target.lanes(f32), sum_registers(target))
+    assert row is not None, "results are blocked only where direct convolution divides their rows"
+    return row
 
 
 @lru_cache(maxsize=256)
 def _variants(
-    sizes: tuple[ConvShape, ...], target: Target, most: int, *, streamed: bool, bf16_dot: bool
+    sizes: tuple[ConvShape, ...],
+    blocks: tuple[int, int] | None,
+    target: Target,
+    most: int,
+    *,
+    streamed: bool,
+    bf16_dot: bool,
 ) -> tuple[Method | None, ...]:
-    ways: list[Method | None] = [None, *methods(sizes[0], target, is_open=True)]
-    costs = np.array(
-        [
-            [direct_cost(size, target, streamed=streamed, bf16_dot=bf16_dot) for size in sizes]
-            if way is None
-            else [LEAST_GAIN * total_cost(way, size, target, streamed=streamed) for size in sizes]
-            for way in ways
-        ]
-    )
+    """`blocks`: vectors and most pixels of direct convolution's register blocks, if they serve rows of all lengths."""
+    ways: list[Method | None] = [*methods(sizes[0], target, is_open=True), None]
+
+    def cost(way: Method | None, size: ConvShape) -> float:
+        if way is not None:
+            return total_cost(way, size, target, streamed=streamed) * LEAST_GAIN
+        row = _direct_row(size, target) if blocks is None else _known_row(size, *blocks)
+        return open_direct_cost(size, row, target, streamed=streamed, bf16_dot=bf16_dot)
+
+    costs = np.array([[cost(way, size) for size in sizes] for way in ways])
     relative = costs / costs.min(axis=0)
     found: tuple[int, ...] = ()
     lowest = np.inf
@@ -61,6 +90,13 @@ def _variants(
     return tuple(ways[number] for number in found)
 
 
+def _known_row(shape: ConvShape, vectors: int, widest: int) -> RowTiling:
+    """Returns the row of a kernel for rows of all lengths at a known one."""
+    row = open_row(shape, widest)
+    assert row is not None, "padding does not depend on sizes"
+    return RowTiling(vectors, False, row.segments, row.spans, checked=True)
+
+
 def _usual_sizes(shape: ConvShape) -> tuple[ConvShape, ...]:
     """Returns `shape` for numbers in place of its expressions; pixels are scaled if they are open, else images."""
     sample = shape.sample
@@ -71,7 +107,9 @@ def _usual_sizes(shape: ConvShape) -> tuple[ConvShape, ...]:
             _scaled(size, usual, factor) for size, usual in zip(shape.out_size, sample.out_size, strict=True)
         )
         images = sample.images if pixels_open else _scaled(shape.images, sample.images, factor)
-        found.append(replace(sample, images=images, size=(0, 0), out_size=(height, width)))
+        grown = (width - sample.out_size[1]) * sample.strides[1]
+        size = sample.size[0], max(1, sample.size[1] + grown)
+        found.append(replace(sample, images=images, size=size, out_size=(height, width)))
     return tuple(dict.fromkeys(found))
 
 
