@@ -306,9 +306,9 @@ def test_no_artifact_is_written_without_a_large_enough_cache(tmp_path: Path, mon
     assert not is_restored(treadle.Session(path))
 
 
-def test_models_that_call_python_have_no_artifact(tmp_path: Path) -> None:
+def test_models_whose_shapes_only_python_can_tell_have_no_artifact(tmp_path: Path) -> None:
     """
-    A Python function cannot be part of an artifact.
+    The part of a model behind such a node is compiled in a run.
     """
     w = small.ModelWriter()
     w.op("Det", "x")
@@ -318,6 +318,34 @@ def test_models_that_call_python_have_no_artifact(tmp_path: Path) -> None:
     treadle.Session(path)
 
     assert not is_restored(treadle.Session(path))
+
+
+@pytest.mark.parametrize("batch", [3, "batch"])
+def test_python_functions_beside_kernels_are_stored(tmp_path: Path, batch: int | str) -> None:
+    """
+    Nodes that the onnx package runs are part of the artifact, also with open dimensions. onnx is imported by the first
+    run.
+    """
+    w = small.ModelWriter()
+    w.weights.append(onnx.numpy_helper.from_array(np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8), "w"))
+    y = w.op("MatMul", w.op("GridSample", "x", "grid"), "w")
+    inputs = {"x": (small.FLOAT, [batch, 2, 6, 7]), "grid": (small.FLOAT, [batch, 5, 4, 2])}
+    path, feed = tmp_path / "model.onnx", tmp_path / "feed.npz"
+    onnx.save(w.model(inputs, {y: (small.FLOAT, [batch, 2, 5, 8])}), path)
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.standard_normal((3, 2, 6, 7)), "grid": rng.uniform(-1, 1, (3, 5, 4, 2))}
+    np.savez(feed, **{name: array.astype(np.float32) for name, array in arrays.items()})
+    program = (
+        "import sys, numpy, treadle\n"
+        f"session = treadle.Session({str(path)!r})\n"
+        "assert session.compiles == 0 and 'onnx' not in sys.modules\n"
+        f"(y,) = session.run(dict(numpy.load({str(feed)!r}))).values()\n"
+        "sys.stdout.write(y.tobytes().hex())\n"
+    )
+    wanted = treadle.Session(path).run(dict(np.load(feed)))[y]
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert done.stdout == wanted.tobytes().hex()
 
 
 @pytest.mark.parametrize("name", STATIC)

@@ -6,7 +6,8 @@ An artifact is one file:
 
 The constants begin at a page boundary (at that of a huge page if they are large); `artifact_writer` writes them before
 the kernels are compiled. The record is JSON, the code is the kernels' object files. A file with any damaged part is not
-used. Only the kernels are executed, and only the owner of the cache folder can have written them (see `cache`).
+used. Kernels are executed and Python functions unpickled: only the owner of the cache folder can have written them
+(see `cache`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from treadle.plan.target import Target
 from treadle.runtime.executable import Executable, Layout, Step
 from treadle.runtime.outputs import ArraySpec
 from treadle.runtime.program_template import OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
+from treadle.runtime.python_step import StoredStep, text_of
 from treadle.runtime.signature import Interface, Tensor
 from treadle.tracing.registry import StepLabel
 
@@ -117,10 +119,15 @@ class Artifact(NamedTuple):
 
 
 def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) -> dict[str, Any] | None:
-    """Returns the JSON record: everything but code and constants. None if a step is not one of `kernels`."""
+    """Returns the JSON record: everything but code and constants.
+
+    None if a step is neither one of `kernels` nor a Python function that has a form on disk.
+    """
     interface, layout = artifact.interface, artifact.program.layout
-    numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
-    if any(step.body not in numbers for step in layout.steps):
+    numbers = {address: number for number, address in enumerate(kernels.addresses.values())}
+    steps: Sequence[Step | StepTemplate] = layout.steps
+    bodies = [numbers.get(step.body) if isinstance(step.body, int) else text_of(step.body) for step in steps]
+    if None in bodies:
         return None
     offset = iter(offsets)
     buffers = [(kind, next(offset) if kind == "constant" else value) for kind, value in layout.buffers]
@@ -143,8 +150,8 @@ def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) ->
         "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
         "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
         "steps": [
-            (numbers[step.body], step.pointers, step.args, step.chunks, step.cost, dict(step.caps))
-            for step in layout.steps
+            (body, step.pointers, step.args, step.chunks, step.cost, dict(step.caps))
+            for body, step in zip(bodies, steps, strict=True)
         ],
         "labels": [(label.node, label.op) for label in layout.labels],
         "nodes": artifact.nodes,
@@ -233,8 +240,8 @@ def _executable(
 ) -> Executable:
     layout = Layout(
         steps=[
-            Step(addresses[number], [(buffer, offset) for buffer, offset in pointers], args, chunks, cost, caps)
-            for number, pointers, args, chunks, cost, caps in record["steps"]
+            Step(_body(body, addresses), [(buffer, offset) for buffer, offset in pointers], args, chunks, cost, caps)
+            for body, pointers, args, chunks, cost, caps in record["steps"]
         ],
         labels=_labels(record),
         tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
@@ -264,8 +271,8 @@ def _template(
         operands=np.array(record["operands"], np.int32),
         guards=record["guards"],
         steps=[
-            StepTemplate(addresses[number], [(buffer, slot) for buffer, slot in pointers], args, chunks, cost, caps)
-            for number, pointers, args, chunks, cost, caps in record["steps"]
+            StepTemplate(_body(body, addresses), [(buffer, at) for buffer, at in pointers], args, chunks, cost, caps)
+            for body, pointers, args, chunks, cost, caps in record["steps"]
         ],
         labels=_labels(record),
         tasks=[(first, count, blocking) for first, count, blocking in record["tasks"]],
@@ -279,6 +286,11 @@ def _template(
         kept=resources,
     )
     return ProgramTemplate(layout)
+
+
+def _body(body: int | str, addresses: Sequence[int]) -> int | StoredStep:
+    """The address of a kernel by its number, or the Python function of a text."""
+    return addresses[body] if isinstance(body, int) else StoredStep(body)
 
 
 def _labels(record: dict[str, Any]) -> list[StepLabel]:

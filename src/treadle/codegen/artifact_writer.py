@@ -33,6 +33,7 @@ from treadle.graph.value import Value
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.packed import moved
 from treadle.plan.plan import Buffer, Plan
+from treadle.runtime.python_step import is_storable
 
 Array = np.ndarray[Any, Any]
 
@@ -50,11 +51,12 @@ class ArtifactWriter:
     def move_constants(self, plan: Plan) -> None:
         """Writes the constants of `plan` to the file and makes the plan use the file's copy.
 
-        Does nothing for a plan that cannot become an artifact: one that calls Python functions or a provider, or whose
-        constants take too large a part of the cache folder.
+        Does nothing for a plan that cannot become an artifact: one that calls a provider or Python functions that have
+        no form on disk, or whose constants take too large a part of the cache folder.
         """
         if self._file is not None or any(
-            call.spec is None or isinstance(call.spec, LibraryGemmSpec) for call in plan.calls
+            isinstance(call.spec, LibraryGemmSpec) or (call.spec is None and not is_storable(call.function))
+            for call in plan.calls
         ):
             return
         moves = _moves(plan)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from treadle.codegen.artifact import Resources
 from treadle.codegen.build import build_kernels
-from treadle.errors import InternalError, RunError
+from treadle.errors import InternalError
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
@@ -21,7 +18,7 @@ from treadle.plan.status import FAILURES
 from treadle.runtime import libraries
 from treadle.runtime.executable import Executable, Layout, PythonStep, Step
 from treadle.runtime.outputs import ArraySpec
-from treadle.runtime.python_calls import call_for_node
+from treadle.runtime.python_step import PythonCall
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +83,7 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     body: int | PythonStep
     args = list(call.packed_args)
     if call.spec is None:
-        body = python_step(call, [*sizes_of(call)])
+        body = python_call(call)([*sizes_of(call)])
     elif isinstance(call.spec, LibraryGemmSpec):
         body, library = libraries.kernel(call.spec.provider, call.spec.dtype)
         args = [library, *args]
@@ -102,44 +99,13 @@ def sizes_of(call: Call) -> Iterator[int]:
         yield from value.static_shape
 
 
-def python_step(call: Call, sizes: Sequence[int]) -> PythonStep:
-    """Wraps `call.function` as a step that gets addresses of operands and results and writes the results.
-
-    Args:
-        call: A call of a Python function.
-        sizes: The numbers for what `sizes_of` yields.
-    """
-    function = call.function
-    if function is None:
+def python_call(call: Call) -> PythonCall:
+    """Returns `call.function` as a step, up to the numbers for what `sizes_of` yields."""
+    if call.function is None:
         raise InternalError(f"call of {call.node!r} has neither a kernel nor a function")
-    number = iter(sizes)
-    given = tuple(islice(number, len(call.sizes)))
     writes, reads = (
-        [(tuple(islice(number, len(value.static_shape))), value.known_dtype.numpy) for value in values]
+        tuple((len(value.static_shape), value.known_dtype.numpy) for value in values)
         for values in (call.writes, call.reads)
     )
     where = f"node {call.node!r} ({call.op})"
-    waits = call.blocking
-
-    def step(addresses: tuple[int, ...]) -> None:
-        targets = [view(at, *form) for at, form in zip(addresses, writes, strict=False)]
-        operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
-        results = call_for_node(where, waits, function, given, operands)
-        for target, result in zip(targets, results, strict=True):
-            array = np.asarray(result)
-            if array.shape != target.shape or array.dtype != target.dtype:
-                raise RunError(
-                    f"{where} returned {array.dtype}{list(array.shape)}; wanted {target.dtype}{list(target.shape)}"
-                )
-            target[...] = array
-
-    return step
-
-
-def view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Returns an array over memory that the runtime owns. It is valid only while the step runs that got the address."""
-    size = math.prod(shape) * dtype.itemsize
-    if size == 0:
-        return np.empty(shape, dtype)
-    memory: Any = (ctypes.c_uint8 * size).from_address(address)
-    return np.ndarray(shape, dtype, memory)
+    return PythonCall(where, call.blocking, len(call.sizes), writes, reads, call.function)

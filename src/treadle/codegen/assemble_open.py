@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from treadle.codegen.artifact import Resources
-from treadle.codegen.assemble import buffers_of, python_step, sizes_of, successors_of
+from treadle.codegen.assemble import buffers_of, python_call, sizes_of, successors_of
 from treadle.codegen.build import build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.plan.binder import Encoder, Slot
@@ -36,7 +35,7 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
     ]
     steps = [
         StepTemplate(
-            body=partial(python_step, call) if call.spec is None else library.addresses[call.spec],
+            body=python_call(call) if call.spec is None else library.addresses[call.spec],
             pointers=[(buffer, number(slot)) for buffer, slot in slots.pointers[at]],
             args=[number(slot) for slot in slots.args[at]],
             chunks=number(slots.chunks[at]),

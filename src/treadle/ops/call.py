@@ -54,3 +54,19 @@ def call_function(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     if attrs.get("movable"):
         return list(run_function(attrs["function"], [array for array in arrays if array is not None]))
     return list(attrs["function"](list(arrays)))
+
+
+class CalledFunction:
+    """The function of a `call` as a step of a plan calls it: with no sizes, and arrays for the operands it has."""
+
+    def __init__(self, attrs: Attrs) -> None:
+        self._attrs = {"function": attrs["function"], "movable": attrs.get("movable", False)}
+
+    @property
+    def storable(self) -> bool:
+        """Whether it can be pickled, and depends on nothing but the model."""
+        return bool(getattr(self._attrs["function"], "storable", False))
+
+    def __call__(self, _: Sequence[int], arrays: Sequence[Array]) -> list[Array]:
+        """The results of the function."""
+        return call_function(self._attrs, arrays)

@@ -14,7 +14,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.mapping import release
 from treadle.graph.node import Node
 from treadle.graph.value import Value
-from treadle.ops.call import call_function
+from treadle.ops.call import CalledFunction, call_function
 from treadle.ops.table import OPS
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.open_attrs import sizes_in, with_numbers
@@ -99,13 +99,14 @@ def python_calls(node: Node) -> list[Call]:
             raise InternalError(f"{node.op} {node.name!r} has no kernel for %{value.name} in layout {value.layout}")
     present = [index for index, value in enumerate(node.inputs) if value is not None]
     count, attrs = len(node.inputs), node.attrs
-    definition = OPS[node.op]
+    evaluate = OPS[node.op].evaluate or call_function
+    without_sizes = node.op == "call" and not sizes_in(attrs) and len(present) == count
 
     def function(sizes: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
         operands: list[Array | None] = [None] * count
         for index, array in zip(present, arrays, strict=True):
             operands[index] = array
-        return (definition.evaluate or call_function)(with_numbers(attrs, sizes), operands)
+        return evaluate(with_numbers(attrs, sizes), operands)
 
     reads = tuple(value for value in node.inputs if value is not None)
     moved = sum(nbytes(value) for value in (*node.outputs, *reads))
@@ -115,7 +116,7 @@ def python_calls(node: Node) -> list[Call]:
             op=node.attrs.get("label", node.op),
             writes=tuple(node.outputs),
             reads=reads,
-            function=function,
+            function=CalledFunction(attrs) if without_sizes else function,
             sizes=sizes_in(attrs),
             cost=float(node.attrs.get("cost", PYTHON_NS)) + moved,
             traffic=moved,

@@ -51,6 +51,9 @@ class ForeignFunction:
     Calls raise RunError if the implementation fails, MemoryError if no memory is left.
     """
 
+    storable = True
+    """It depends on nothing but the model, and can be pickled: it may be part of an artifact."""
+
     def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
         self._names = fragment.inputs
         self._dtypes = tuple(dtypes)

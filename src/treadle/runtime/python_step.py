@@ -1,0 +1,113 @@
+"""Python functions as steps of programs, and their form on disk."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from treadle.errors import RunError
+from treadle.runtime.python_calls import call_for_node
+
+Array = np.ndarray[Any, Any]
+PythonFunction = Callable[[Sequence[int], list[Array]], Sequence[Array]]
+Form = tuple[int, np.dtype[Any]]
+"""The rank and the dtype of an operand or a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall:
+    """What a step that calls `function` knows beside sizes.
+
+    Attributes:
+        where: The node, for messages.
+        waits: Whether the function waits for something else than the CPU.
+        given: How many sizes the function takes.
+        writes: The results.
+        reads: The operands.
+        function: Takes these sizes and the operands, and returns the results. If it has an attribute `storable` that is
+            true, it can be pickled, and depends on nothing but the model.
+    """
+
+    where: str
+    waits: bool
+    given: int
+    writes: tuple[Form, ...]
+    reads: tuple[Form, ...]
+    function: PythonFunction
+
+    def __call__(self, sizes: Sequence[int]) -> BoundCall:
+        """Returns the step for these sizes: those that the function takes, then those of results and operands."""
+        number = iter(sizes)
+        given = tuple(islice(number, self.given))
+        writes, reads = (
+            [(tuple(islice(number, rank)), dtype) for rank, dtype in forms] for forms in (self.writes, self.reads)
+        )
+        return BoundCall(self, given, writes, reads)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A step that gets addresses of results and operands and writes the results."""
+
+    call: PythonCall
+    given: tuple[int, ...]
+    writes: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    reads: list[tuple[tuple[int, ...], np.dtype[Any]]]
+
+    def __call__(self, addresses: tuple[int, ...]) -> None:
+        """Calls the function. Raises RunError if a result is of another form than inferred."""
+        call = self.call
+        targets = [_view(at, *form) for at, form in zip(addresses, self.writes, strict=False)]
+        operands = [_view(at, *form) for at, form in zip(addresses[len(targets) :], self.reads, strict=True)]
+        results = call_for_node(call.where, call.waits, call.function, self.given, operands)
+        for target, result in zip(targets, results, strict=True):
+            array = np.asarray(result)
+            if array.shape != target.shape or array.dtype != target.dtype:
+                raise RunError(
+                    f"{call.where} returned {array.dtype}{list(array.shape)}; wanted {target.dtype}{list(target.shape)}"
+                )
+            target[...] = array
+
+
+class StoredStep:
+    """A PythonCall or BoundCall from disk. Its function, and what that imports, is loaded by the first call."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._step: PythonCall | BoundCall | None = None
+
+    def __call__(self, numbers: Any) -> Any:
+        """Calls the step."""
+        if self._step is None:
+            self._step = pickle.loads(base64.b64decode(self._text))  # noqa: S301 - the owner's, as machine code is
+        return self._step(numbers)
+
+
+def is_storable(function: object) -> bool:
+    """Whether a step of this Python function can be part of an artifact."""
+    return bool(getattr(function, "storable", False))
+
+
+def text_of(step: object) -> str | None:
+    """Returns the form on disk of a step, from which a StoredStep is made; None if it has none."""
+    call = step.call if isinstance(step, BoundCall) else step
+    if not isinstance(call, PythonCall) or not is_storable(call.function):
+        return None
+    return base64.b64encode(pickle.dumps(step)).decode()
+
+
+def _view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Returns an array over memory that the runtime owns. It is valid only while the step runs that got the address."""
+    size = math.prod(shape) * dtype.itemsize
+    if size == 0:
+        return np.empty(shape, dtype)
+    memory: Any = (ctypes.c_uint8 * size).from_address(address)
+    return np.ndarray(shape, dtype, memory)
