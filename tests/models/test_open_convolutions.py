@@ -156,6 +156,17 @@ def network() -> Case:
     return Case(nodes, {"x": ["b", 3, "h", "w"]}, constants, sizes=SIZES)
 
 
+def same(channels: int, outputs: int, auto_pad: str, *, groups: int = 1, stride: int = 2, size: int = 3) -> Case:
+    """Returns a convolution padded so that it has ceil(size / stride) results, and one behind it."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], strides=[stride] * 2, auto_pad=auto_pad, group=groups),
+        helper.make_node("Relu", ["a"], ["c"]),
+        helper.make_node("Conv", ["c", "w1"], ["y"], auto_pad=auto_pad),
+    ]
+    constants = {"w0": weights(outputs, channels // groups, size, size), "w1": weights(16, outputs, 3, 3)}
+    return Case(nodes, {"x": ["b", channels, "h", "w"]}, constants, sizes=SIZES)
+
+
 def pyramid(**modes: str) -> Case:
     """Returns a level of features to which the level of half its size is added."""
     constants = {
@@ -176,6 +187,10 @@ CASES |= {
     "transposed": transposed(),
     "network": network(),
     "pyramid": pyramid(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    "same, stem": same(3, 32, "SAME_UPPER"),
+    "same, pads first": same(16, 32, "SAME_LOWER", size=4),
+    "same, stride 3": same(16, 24, "SAME_UPPER", stride=3, size=5),
+    "same of groups": same(32, 32, "SAME_UPPER", groups=32),
     "smooth pyramid": pyramid(mode="linear"),
 }
 

@@ -30,9 +30,14 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "dilated": {"kernel_shape": [2, 3], "dilations": [3, 2], "pads": [0, 2, 0, 1]},
     "wider than unrolled": {"kernel_shape": [1, 11], "pads": [0, 5, 0, 5]},
     "stride past shuffles": {"kernel_shape": [3, 2], "strides": [5, 7]},
+    "3x3, stride 2, as many results as strides": {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    "4x5, stride 3, pads first": {"kernel_shape": [4, 5], "strides": [3, 3], "auto_pad": "SAME_LOWER"},
     "one dimension": {"kernel_shape": [3], "strides": [2], "pads": [1, 1]},
 }
 """Attributes of pools."""
+
+LONG_ROWS = {"b": 1, "h": 13, "w": 2500}
+"""Row-major rows are pooled in segments."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +47,10 @@ def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fitting(window: dict[str, Any]) -> list[dict[str, int]]:
-    """Returns the SIZES, and one of long rows, at which the window fits into the padded image."""
+    """Returns those of SIZES and LONG_ROWS at which the window fits into the padded image."""
     kernel = window["kernel_shape"]
+    if "auto_pad" in window:
+        return [*SIZES, LONG_ROWS]
     rank = len(kernel)
     pads, dilations = window.get("pads", [0] * 2 * rank), window.get("dilations", [1] * rank)
     need = [
@@ -51,8 +58,9 @@ def fitting(window: dict[str, Any]) -> list[dict[str, int]]:
         for taps, step, before, after in zip(kernel, dilations, pads[:rank], pads[rank:], strict=True)
     ]
     axes = ("h", "w") if rank == 2 else ("w",)
-    sizes = [*SIZES, {"b": 1, "h": 13, "w": 2500}]
-    return [each for each in sizes if all(each[axis] >= least for axis, least in zip(axes, need, strict=True))]
+    return [
+        each for each in [*SIZES, LONG_ROWS] if all(each[axis] >= least for axis, least in zip(axes, need, strict=True))
+    ]
 
 
 def pool(op: str, window: dict[str, Any], channels: int = 3, draws: dict[str, Draw] | None = None) -> Case:

@@ -6,7 +6,7 @@ import numpy as np
 
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
-from treadle.graph.shape import elements, text
+from treadle.graph.shape import StaticShape, elements, text
 from treadle.ops.epilogue import apply_epilogue, infer_epilogue
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import (
@@ -25,16 +25,16 @@ from treadle.ops.operands import (
     sums_dtype,
     widened,
 )
-from treadle.ops.window import Window
+from treadle.ops.window import Window, pads_of
 
 
 def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """x [N, C, *S], w [M, C / groups, *K], bias [M] or absent -> [N, M, *out].
 
-    attrs: strides, pads (begins, then ends), dilations, groups; optional epilogue, whose operands start at 3, and
-    exact: factors are integers whose sums are exact, which kernels keep so. A bf16 x and f32 weights give f32: the
-    weights are rounded to bf16 before they are multiplied. x and w of 8 bits, u8 or i8 each, give i32: exact sums,
-    modulo 2 ** 32, of w and x less the attribute `zero` (absent: 0), which is what padding holds.
+    attrs: strides, pads (begins, then ends; or one of window.SAME), dilations, groups; optional epilogue, whose
+    operands start at 3, and exact: factors are integers whose sums are exact, which kernels keep so. A bf16 x and f32
+    weights give f32: the weights are rounded to bf16 before they are multiplied. x and w of 8 bits, u8 or i8 each, give
+    i32: exact sums, modulo 2 ** 32, of w and x less the attribute `zero` (absent: 0), which is what padding holds.
     """
     x, w, bias = operand(inputs, 0, "x"), operand(inputs, 1, "w"), optional(inputs, 2)
     dtype = product_dtype(("x", x), ("w", w), ("bias", bias))
@@ -53,9 +53,14 @@ def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     if kernel[0] % groups:
         raise ShapeError(f"w gives {kernel[0]} channels, which {groups} groups do not divide")
     check_bias(bias, kernel[0])
-    window = Window.of(kernel[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
+    window = _window(attrs, source, kernel)
     shape = (source[0], kernel[0], *window.output(source[2:]))
     return infer_epilogue(attrs, dtype, shape, inputs, 3)
+
+
+def _window(attrs: Attrs, source: StaticShape, kernel: StaticShape) -> Window:
+    pads = pads_of(attrs, source[2:], kernel[2:])
+    return Window.of(kernel[2:], attrs["strides"], pads, attrs["dilations"])
 
 
 def check_zero(zero: int, dtype: DType) -> None:
@@ -73,7 +78,7 @@ def check_bias(bias: Info | None, channels: int) -> None:
 
 def evaluate_conv(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     x, w, bias = present(arrays, 0), present(arrays, 1), absent_or(arrays, 2)
-    window = Window.of(w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
+    window = _window(attrs, x.shape, w.shape)
     out = window.output(x.shape[2:])
     batch, groups = x.shape[0], attrs["groups"]
     padded = np.pad(

@@ -7,20 +7,22 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import DtypeError
+from treadle.graph.shape import StaticShape
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import need_float, operand, present, rank_at_least, result, widened
-from treadle.ops.window import Window
+from treadle.ops.window import Window, pads_of
 
 POOLS = ("max_pool", "avg_pool")
 
 
-def window_of(attrs: Attrs) -> Window:
-    """The window of a pooling node's attributes."""
-    return Window.of(attrs["kernel"], attrs["strides"], attrs["pads"], attrs["dilations"])
+def window_of(attrs: Attrs, spatial: StaticShape) -> Window:
+    """The window of a pooling node's attributes; `spatial` are the sizes of its input."""
+    pads = pads_of(attrs, spatial, attrs["kernel"])
+    return Window.of(attrs["kernel"], attrs["strides"], pads, attrs["dilations"])
 
 
 def infer_max_pool(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """x [N, C, *S] -> [N, C, *out]. attrs: kernel, strides, pads, dilations, ceil_mode."""
+    """x [N, C, *S] -> [N, C, *out]. attrs: kernel, strides, pads (or one of window.SAME), dilations, ceil_mode."""
     x = operand(inputs, 0, "x")
     if not (x.dtype.is_float or x.dtype.is_integer):
         raise DtypeError(f"x must hold numbers, got {x.dtype}")
@@ -36,7 +38,7 @@ def infer_avg_pool(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) 
 
 def _pooled(attrs: Attrs, x: Info) -> list[Info]:
     shape = rank_at_least(x, 3, "x")
-    out = window_of(attrs).output(shape[2:], ceil_mode=attrs["ceil_mode"])
+    out = window_of(attrs, shape[2:]).output(shape[2:], ceil_mode=attrs["ceil_mode"])
     return [result(x.dtype, (*shape[:2], *out))]
 
 
@@ -57,7 +59,7 @@ def _padded(x: Array, window: Window, out: tuple[int, ...], fill: float) -> Arra
 
 def evaluate_max_pool(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     x = present(arrays, 0)
-    window = window_of(attrs)
+    window = window_of(attrs, x.shape[2:])
     out = window.output(x.shape[2:], ceil_mode=attrs["ceil_mode"])
     fill = lowest(dtypes.from_numpy(x.dtype))
     padded = _padded(x, window, out, fill)
@@ -70,7 +72,7 @@ def evaluate_max_pool(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Arra
 def evaluate_avg_pool(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """With `count_include_pad` the divisor counts elements of the pads, but none beyond them."""
     x = present(arrays, 0)
-    window = window_of(attrs)
+    window = window_of(attrs, x.shape[2:])
     out = window.output(x.shape[2:], ceil_mode=attrs["ceil_mode"])
     padded = _padded(widened(x), window, out, 0)
     ones = np.ones((1, 1, *x.shape[2:]))

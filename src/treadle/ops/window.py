@@ -1,12 +1,36 @@
 """Sliding windows: the arithmetic that convolution and pooling share."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from treadle.errors import ShapeError
 from treadle.graph.dim import at_least, ceil_div, maximum, minimum
 from treadle.graph.shape import StaticShape, text
+
+SAME = ("same_upper", "same_lower")
+"""In place of pads: as many as give ceil(size / stride) results; of an odd number one more at the end, or at the
+begin."""
+
+
+def pads_of(attrs: Mapping[str, Any], spatial: StaticShape, kernel: Sequence[int]) -> tuple[int, ...]:
+    """The pads of a node with these attributes, all begins, then all ends; `spatial` are the sizes of its input.
+
+    Raises ShapeError if the input has another number of spatial axes than the kernel.
+    """
+    pads = attrs["pads"]
+    if pads not in SAME:
+        return tuple(pads)
+    if len(spatial) != len(kernel):
+        raise ShapeError(f"the window has {len(kernel)} spatial axes, the input {len(spatial)}")
+    totals = [
+        maximum(0, (ceil_div(size, stride) - 1) * stride + (taps - 1) * dilation + 1 - size)
+        for size, taps, stride, dilation in zip(spatial, kernel, attrs["strides"], attrs["dilations"], strict=True)
+    ]
+    smaller = [total // 2 for total in totals]
+    larger = [total - half for total, half in zip(totals, smaller, strict=True)]
+    return (*smaller, *larger) if pads == "same_upper" else (*larger, *smaller)
 
 
 @dataclass(frozen=True, slots=True)

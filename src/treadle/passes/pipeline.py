@@ -24,6 +24,7 @@ from treadle.passes.manager import Manager, Steps
 from treadle.passes.merge_common import MergeCommon
 from treadle.passes.pick_channels import PickChannels
 from treadle.passes.remove_dead import RemoveDead
+from treadle.passes.resolve_pads import ResolvePads
 from treadle.passes.simplify_arithmetic import SimplifyArithmetic
 from treadle.passes.simplify_broadcasts import SimplifyBroadcasts
 from treadle.passes.simplify_identities import SimplifyIdentities
@@ -40,6 +41,7 @@ SIMPLIFY: Steps = [
     (RemoveDead(), "a dead reader would hide that a value has only one live reader"),
     (FoldConstants(), "simplified operands make more nodes constant"),
     (ExpandEinsum(), "passes know its transposes and matrix products"),
+    (ResolvePads(), "passes on pads and convolutions know numbers"),
     (SimplifyIdentities(), "nodes that do nothing stand between those that belong together"),
     (SimplifyBroadcasts(), "an expanded operand is memory traffic for nothing"),
     (SimplifyReshapes(), "one form of reshape, so that later rules know one form"),

@@ -25,7 +25,7 @@ def kernel_of(node: OnnxNode, weights: int = 1) -> tuple[int, ...] | None:
 
 
 def conv(node: OnnxNode, b: Builder) -> Value | None:
-    """Conv -> conv; SAME padding becomes numbers."""
+    """Conv -> conv; SAME padding becomes numbers where the sizes are known."""
     kernel = kernel_of(node)
     window = None if kernel is None else window_of(node, kernel)
     if window is None:

@@ -11,7 +11,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.frontends.onnx.build import Builder, Quantized
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.window import Window, conv_over
+from treadle.frontends.onnx.rules.window import SameWindow, Window, conv_over
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -19,7 +19,7 @@ _QUAD = 4
 """The depth that one VNNI dot product covers."""
 
 
-def conv_of_quantized(node: OnnxNode, window: Window, b: Builder) -> Value | None:
+def conv_of_quantized(node: OnnxNode, window: Window | SameWindow, b: Builder) -> Value | None:
     """The Conv of a dequantized image and constant dequantized weights; None if they are not."""
     held = _both(node.input(0), node.input(1), b)
     if held is None or len(window.kernel) > 2:

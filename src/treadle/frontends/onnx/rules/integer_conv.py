@@ -46,7 +46,11 @@ def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> V
     kernel = kernel_of(node, at.b)
     window = None if kernel is None else window_of(node, kernel)
     x_zero = node.optional(at.a_zero)
-    if window is None or kernel is None or (x_zero is not None and node.dims(at.a_zero) not in ((), (1,))):
+    if (
+        not isinstance(window, Window)
+        or kernel is None
+        or (x_zero is not None and node.dims(at.a_zero) not in ((), (1,)))
+    ):
         return None
     signed = _signed_weights(node, at)
     if signed is None:

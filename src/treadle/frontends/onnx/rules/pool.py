@@ -4,16 +4,16 @@ from treadle import dtypes
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.rule import Rule
-from treadle.frontends.onnx.rules.window import Window, window_of
+from treadle.frontends.onnx.rules.window import SameWindow, Window, window_of
 from treadle.graph.value import Value
 
 
-def _window(node: OnnxNode) -> Window | None:
+def _window(node: OnnxNode) -> Window | SameWindow | None:
     kernel = node.integers("kernel_shape")
     return None if kernel is None else window_of(node, kernel)
 
 
-def _pool(op: str, node: OnnxNode, window: Window, x: Value, b: Builder, **attrs: bool) -> Value:
+def _pool(op: str, node: OnnxNode, window: Window | SameWindow, x: Value, b: Builder, **attrs: bool) -> Value:
     return b.add(
         op,
         x,

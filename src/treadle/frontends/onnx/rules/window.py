@@ -36,11 +36,18 @@ def per_axis(node: OnnxNode, attribute: str, rank: int, default: int, least: int
     return found
 
 
-def window_of(node: OnnxNode, kernel: Sequence[int]) -> Window | None:
-    """The window of a Conv or pool node with this kernel.
+@dataclass(frozen=True, slots=True)
+class SameWindow:
+    """A window whose `pads`, one of ops.window.SAME, depend on sizes that are not known."""
 
-    None if it asks for SAME padding and the input's size, which decides it, is not known.
-    """
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: str
+    dilations: tuple[int, ...]
+
+
+def window_of(node: OnnxNode, kernel: Sequence[int]) -> Window | SameWindow:
+    """The window of a Conv or pool node with this kernel."""
     rank = len(kernel)
     if any(not 0 < size < MAX_EXTENT for size in kernel):
         raise Fault(f"the kernel must be 1 to {MAX_EXTENT - 1} along every axis, got {list(kernel)}")
@@ -54,13 +61,13 @@ def window_of(node: OnnxNode, kernel: Sequence[int]) -> Window | None:
     else:
         totals = [_same(node, axis, kernel[axis], strides[axis], dilations[axis]) for axis in range(rank)]
         if None in totals:
-            return None
+            return SameWindow(tuple(kernel), strides, mode.lower(), dilations)
         pads = halved([total for total in totals if total is not None], upper=mode == "SAME_UPPER")
     return Window(tuple(kernel), strides, pads, dilations)
 
 
 def conv_over(
-    node: OnnxNode, window: Window, x: Value, weights: Value, bias: Value | None, b: Builder, **attrs: int
+    node: OnnxNode, window: Window | SameWindow, x: Value, weights: Value, bias: Value | None, b: Builder, **attrs: int
 ) -> Value:
     """The core convolution of x that the attributes of `node`, and its `window`, ask for."""
     return b.add(
