@@ -74,7 +74,7 @@ def chain(steps: int) -> ProgramTemplate:
             rivals=[(2 + a, 2 + b) for a in range(steps) for b in range(a + 1, min(a + 4, steps))],
             scratch_bytes=slot(none),
             outputs=[OutputTemplate(tuple(map(slot, shape)), np.dtype(np.float32))],
-            reasons={},
+            failures={},
             isa="",
             kept=None,
         )

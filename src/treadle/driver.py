@@ -42,7 +42,7 @@ from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable, SingleFunction
 from treadle.runtime.plans import Runnable
 from treadle.runtime.program_template import ProgramTemplate
-from treadle.runtime.python_calls import call_for_node
+from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
 
@@ -371,11 +371,11 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     operands = [
         None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
     ]
-    where = f"node {node.name!r} ({node.attrs.get('label', node.op)})"
-    waits = bool(node.attrs.get("blocking"))
-    results = call_for_node(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
+    caller = Caller(node.name, node.attrs.get("label", node.op), bool(node.attrs.get("blocking")))
+    results = call_for_node(caller, OPS[node.op].evaluate or call_function, node.attrs, operands)
     if len(results) != len(node.outputs):
-        raise RunError(f"{where}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}")
+        what = f"{caller}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}"
+        raise RunError(what, node=node.name)
     known.update(
         (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
     )

@@ -36,9 +36,11 @@ class TreadleError(Exception):
     Args:
         what: What is wrong, what was wanted, what came, and what to do.
         place: Where it is wrong, such as "node 'conv1'"; it is put before `what` in the message.
+        node: The name of the node that is wrong or failed; None if it is no node, or not known.
 
     Attributes:
         what: The message without `place`.
+        node: As given.
 
     Example:
         >>> try:
@@ -47,9 +49,10 @@ class TreadleError(Exception):
         ...     print(error)
     """
 
-    def __init__(self, what: str = "", place: str = "") -> None:
+    def __init__(self, what: str = "", place: str = "", node: str | None = None) -> None:
         super().__init__(f"{place}: {what}" if place else what)
         self.what = what
+        self.node = node
 
 
 class ModelError(TreadleError):

@@ -18,6 +18,7 @@ from treadle.plan.status import FAILURES
 from treadle.runtime import libraries
 from treadle.runtime.executable import Executable, Layout, PythonStep, Step
 from treadle.runtime.outputs import ArraySpec
+from treadle.runtime.python_calls import Caller
 from treadle.runtime.python_step import PythonCall
 from treadle.tracing.registry import StepLabel
 
@@ -107,5 +108,5 @@ def python_call(call: Call) -> PythonCall:
         tuple((len(value.static_shape), value.known_dtype.numpy) for value in values)
         for values in (call.writes, call.reads)
     )
-    where = f"node {call.node!r} ({call.op})"
-    return PythonCall(where, call.blocking, len(call.sizes), writes, reads, call.function)
+    caller = Caller(call.node, call.op, call.blocking)
+    return PythonCall(caller, len(call.sizes), writes, reads, call.function)

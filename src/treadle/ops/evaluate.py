@@ -39,7 +39,7 @@ def definition(node: Node) -> OpDef:
     count = len(node.inputs)
     if count < found.min_inputs or (most is not None and count > most):
         wanted = f"{found.min_inputs} or more" if most is None else f"{found.min_inputs} to {most}"
-        raise GraphError(f"wanted {wanted} operands, got {count}", node.place)
+        raise GraphError(f"wanted {wanted} operands, got {count}", node.place, node.name)
     return found
 
 
@@ -56,13 +56,13 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
     try:
         found = op.infer(node.attrs, infos, len(node.outputs))
     except ShapeError as error:
-        raise type(error)(str(error), node.place) from error
+        raise type(error)(str(error), node.place, node.name) from error
     except KeyError as error:
-        raise GraphError(f"attribute {error} is missing", node.place) from error
+        raise GraphError(f"attribute {error} is missing", node.place, node.name) from error
     if not found and all(value.dtype is not None for value in node.outputs):
         return [Info(value.known_dtype, None) for value in node.outputs]
     if found and len(found) != len(node.outputs):
-        raise GraphError(f"gives {len(found)} results, but has {len(node.outputs)} outputs", node.place)
+        raise GraphError(f"gives {len(found)} results, but has {len(node.outputs)} outputs", node.place, node.name)
     return found
 
 
@@ -103,7 +103,7 @@ def results_of(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     try:
         return op.evaluate(node.attrs, arrays)
     except (ShapeError, KernelError) as error:
-        raise type(error)(str(error), node.place) from error
+        raise type(error)(str(error), node.place, node.name) from error
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

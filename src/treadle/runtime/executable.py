@@ -198,7 +198,7 @@ class Executable:
         except _native.KernelFailure as failure:
             label = self._code.labels[failure.step]
             kind, message = self._code.failures.get(failure.code, (KernelError, f"status {failure.code}"))
-            raise kind(f"node {label.node!r} ({label.op}): {message}") from None
+            raise kind(f"node {label.node!r} ({label.op}): {message}", node=label.node) from None
         except MemoryLimitError:
             raise
         except MemoryError as error:

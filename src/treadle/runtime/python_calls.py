@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from treadle.errors import (
@@ -20,26 +21,39 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def call_for_node(where: str, waits: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return the result of `function` for the node `where`. NumPy's BLAS uses one thread, unless the function `waits`.
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The node for which a function is called. A function that `waits` may use as many threads in NumPy as it likes."""
 
-    Raises RunError with `where` in its message and the cause chained; KernelError for bad data, WorkerError for a fault
-    of a worker process, MemoryLimitError if there is no memory. RunTimeoutError and RunCancelledError pass through.
+    node: str
+    op: str
+    waits: bool
+
+    def __str__(self) -> str:
+        return f"node {self.node!r} ({self.op})"
+
+
+def call_for_node(caller: Caller, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return the result of `function` for `caller`. NumPy's BLAS uses one thread, unless it waits.
+
+    Raises RunError with `caller` in its message and the cause chained; KernelError for bad data, WorkerError for a
+    fault of a worker process, MemoryLimitError if there is no memory. RunTimeoutError and RunCancelledError pass
+    through.
     """
     try:
-        if waits:
+        if caller.waits:
             return function(*args, **kwargs)
         with single_thread:
             return function(*args, **kwargs)
     except (RunTimeoutError, RunCancelledError):
         raise
     except MemoryError as error:
-        raise MemoryLimitError(f"{where}: {error}") from error
+        raise MemoryLimitError(f"{caller}: {error}", node=caller.node) from error
     except WorkerError as error:
-        raise WorkerError(f"{where}: {error}") from error
+        raise WorkerError(f"{caller}: {error}", node=caller.node) from error
     except KernelError as error:
-        raise type(error)(f"{where}: {error}") from error
+        raise type(error)(f"{caller}: {error}", node=caller.node) from error
     except TreadleError as error:
-        raise RunError(f"{where}: {error}") from error
+        raise RunError(f"{caller}: {error}", node=caller.node) from error
     except Exception as error:
-        raise RunError(f"{where} raised {type(error).__name__}: {error}") from error
+        raise RunError(f"{caller} raised {type(error).__name__}: {error}", node=caller.node) from error

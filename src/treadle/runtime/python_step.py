@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from treadle.errors import RunError
-from treadle.runtime.python_calls import call_for_node
+from treadle.runtime.python_calls import Caller, call_for_node
 
 Array = np.ndarray[Any, Any]
 PythonFunction = Callable[[Sequence[int], list[Array]], Sequence[Array]]
@@ -27,8 +27,7 @@ class PythonCall:
     """What a step that calls `function` knows beside sizes.
 
     Attributes:
-        where: The node, for messages.
-        waits: Whether the function waits for something else than the CPU.
+        caller: The node.
         given: How many sizes the function takes.
         writes: The results.
         reads: The operands.
@@ -36,8 +35,7 @@ class PythonCall:
             true, it can be pickled, and depends on nothing but the model.
     """
 
-    where: str
-    waits: bool
+    caller: Caller
     given: int
     writes: tuple[Form, ...]
     reads: tuple[Form, ...]
@@ -67,13 +65,12 @@ class BoundCall:
         call = self.call
         targets = [_view(at, *form) for at, form in zip(addresses, self.writes, strict=False)]
         operands = [_view(at, *form) for at, form in zip(addresses[len(targets) :], self.reads, strict=True)]
-        results = call_for_node(call.where, call.waits, call.function, self.given, operands)
+        results = call_for_node(call.caller, call.function, self.given, operands)
         for target, result in zip(targets, results, strict=True):
             array = np.asarray(result)
             if array.shape != target.shape or array.dtype != target.dtype:
-                raise RunError(
-                    f"{call.where} returned {array.dtype}{list(array.shape)}; wanted {target.dtype}{list(target.shape)}"
-                )
+                what = f"{call.caller} returned {array.dtype}{list(array.shape)}"
+                raise RunError(f"{what}; wanted {target.dtype}{list(target.shape)}", node=call.caller.node)
             target[...] = array
 
 

@@ -74,6 +74,10 @@ def test_errors_of_a_run_name_the_operation() -> None:
             session.run(rows, {at: [5]})
         assert caught.value.op.name == caught.value.node_def.name == "rows"
         assert caught.value.error_code == tf.errors.INVALID_ARGUMENT
+        halved = tf.numpy_function(lambda _: 1 // 0, [at], tf.int32, name="halved")
+        with pytest.raises(tf.errors.OpError) as caught:
+            session.run(halved, {at: [5]})
+        assert caught.value.op.name == "halved"
 
 
 def test_callables_take_values_for_their_feeds() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -28,8 +27,6 @@ from treadle.ops.op import Array
 from treadle.runtime.pool import Pool
 
 DEFAULT = RunOptions()
-
-_NODE = re.compile(r"node '([^']+)'")
 
 
 class Session:
@@ -130,7 +127,7 @@ class Session:
                     {tensor: arrays[tensor] for tensor in program.given}, self._new_run(options_or_default)
                 )
         except TreadleError as error:
-            raise self._with_operation(from_treadle_error(error), str(error)) from python_cause(error)
+            raise self._with_operation(from_treadle_error(error), error.node) from python_cause(error)
         return nest.pack_sequence_as(fetches, [fetched_value(leaf, found) for leaf in leaves])
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = (), accept_options: bool = False) -> Any:
@@ -150,15 +147,14 @@ class Session:
 
         return call
 
-    def _with_operation(self, error: OpError, text: str) -> OpError:
-        """Return `error` with the operation that failed, if `text` names one."""
-        found = _NODE.search(text)
-        if error.op is None and found is not None:
+    def _with_operation(self, error: OpError, node: str | None) -> OpError:
+        """Return `error` with the operation that failed, if `node` is its name."""
+        if error.op is None and node is not None:
             try:
-                error.op = self.graph.get_operation_by_name(found[1])
+                error.op = self.graph.get_operation_by_name(node)
                 error.node_def = error.op.node_def
-            except KeyError:
-                pass  # the text names a part of an operation
+            except (KeyError, ValueError):
+                pass  # it is the name of a part of an operation
         return error
 
     def _new_run(self, options_or_default: RunOptions) -> Run:
