@@ -7,7 +7,7 @@ here are of single tiles and bytes; those of groups and chunks are in the native
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from math import prod
@@ -106,10 +106,12 @@ def tiling_of(method: Method, shape: ConvShape, target: Target, *, streamed: boo
     )
 
 
-def total_cost(method: Method, shape: ConvShape, target: Target, *, streamed: bool = True) -> int:
-    """Returns the cost of the cheapest tiling of `method` for known sizes."""
-    args: Any = _request(method, shape, target, streamed=streamed)
-    return searches.partition_winograd(*args)[-1]
+def total_costs(method: Method, shapes: Sequence[ConvShape], target: Target, *, streamed: bool = True) -> list[int]:
+    """Returns the cost of the cheapest tiling of `method` for each of `shapes`, which differ in their sizes alone."""
+    _, *others = _request(method, shapes[0], target, streamed=streamed)
+    known: Any = others
+    tiles = (shape.images * prod(method.tiles_of(shape.out_size)) for shape in shapes)
+    return [searches.partition_winograd(number, *known)[-1] for number in tiles]
 
 
 def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool) -> tuple[float, ...]:

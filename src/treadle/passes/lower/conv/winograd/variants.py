@@ -17,7 +17,7 @@ from treadle.graph.dim import DimExpr
 from treadle.passes.lower.conv.open_rows import has_open_rows, open_row, row_tiling
 from treadle.passes.lower.conv.rows import RowTiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.winograd.cost import LEAST_GAIN, open_direct_cost, total_cost
+from treadle.passes.lower.conv.winograd.cost import LEAST_GAIN, open_direct_cost, total_costs
 from treadle.passes.lower.conv.winograd.tiling import Method, Tiling, methods
 from treadle.passes.lower.registers import sum_registers
 from treadle.plan.target import Target
@@ -71,13 +71,12 @@ def _variants(
     """`blocks`: vectors and most pixels of direct convolution's register blocks, if they serve rows of all lengths."""
     ways: list[Method | None] = [*methods(sizes[0], target, is_open=True), None]
 
-    def cost(way: Method | None, size: ConvShape) -> float:
-        if way is not None:
-            return total_cost(way, size, target, streamed=streamed) * LEAST_GAIN
+    def direct(size: ConvShape) -> float:
         row = _direct_row(size, target) if blocks is None else _known_row(size, *blocks)
         return open_direct_cost(size, row, target, streamed=streamed, bf16_dot=bf16_dot)
 
-    costs = np.array([[cost(way, size) for size in sizes] for way in ways])
+    by_tiles = [total_costs(way, sizes, target, streamed=streamed) for way in ways if way is not None]
+    costs = np.array([*(np.array(each) * LEAST_GAIN for each in by_tiles), [direct(size) for size in sizes]])
     relative = costs / costs.min(axis=0)
     found: tuple[int, ...] = ()
     lowest = np.inf
