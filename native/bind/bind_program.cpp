@@ -48,7 +48,7 @@ PyType_Slot collector_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traver
 treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_ptr<PyObject>>& callables) {
     auto& [code, pointers, args, chunks, cost_ns] = step;
     treadle::StepSpec spec;
-    if (PyCallable_Check(code.ptr()) != 0) {
+    if (PyCallable_Check(code.ptr()) != 0 || nb::isinstance<PyControlStep>(code)) {
         spec.host = to_host_call(code, callables);
     } else {
         spec.kernel = reinterpret_cast<treadle::Kernel>(nb::cast<std::uintptr_t>(code));
@@ -88,6 +88,7 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
 
 [[noreturn]] void raise(const treadle::KernelFailure& failure) {
     nb::object error = nb::borrow(kernel_failure)(failure.what());
+    error.attr("program") = failure.program;
     error.attr("step") = failure.step;
     error.attr("code") = failure.code;
     PyErr_SetObject(kernel_failure, error.ptr());
@@ -195,17 +196,16 @@ void check_run() {
     translate_errors([] { treadle::check_run(); });
 }
 
-// Returns a reference to the callable that any thread may drop.
-std::shared_ptr<PyObject> shared_callable(nb::object callable) {
-    return {callable.release().ptr(), [](PyObject* object) {
+}  // namespace
+
+std::shared_ptr<PyObject> shared_object(nb::object object) {
+    return {object.release().ptr(), [](PyObject* owned) {
                 const bool held_already = PyGILState_Check() != 0;
                 if (!held_already && interpreter_is_ending()) return;
                 const HeldGil held;
-                Py_DECREF(object);
+                Py_DECREF(owned);
             }};
 }
-
-}  // namespace
 
 treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
     const auto& [kind, value] = buffer;
@@ -217,7 +217,10 @@ treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
 }
 
 treadle::HostCall to_host_call(nb::object callable, std::vector<std::shared_ptr<PyObject>>& callables) {
-    callables.push_back(shared_callable(std::move(callable)));
+    callables.push_back(shared_object(std::move(callable)));
+    if (nb::isinstance<PyControlStep>(callables.back().get())) {
+        return nb::inst_ptr<PyControlStep>(callables.back().get())->call;
+    }
     return [function = callables.back()](std::span<void* const> pointers) {
         const HeldGil held;
         nb::object addresses = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(pointers.size())));
@@ -232,7 +235,7 @@ treadle::HostCall to_host_call(nb::object callable, std::vector<std::shared_ptr<
 }
 
 void bind_program(nb::module_& m) {
-    kernel_failure = make_exception(m, "KernelFailure", "A kernel returned a non-zero code. Attributes: step, code.");
+    kernel_failure = make_exception(m, "KernelFailure", "A kernel returned a non-zero code. Attributes: program, step, code.");
     run_timeout = make_exception(m, "RunTimeout", "A run did not end in time.");
     run_cancelled = make_exception(m, "RunCancelled", "A run was cancelled.");
     no_thread = make_exception(m, "NoThread", "A run needs a thread of its own, and none can be started.");

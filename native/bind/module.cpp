@@ -37,6 +37,7 @@ NB_MODULE(_native, m) {
     m.doc() = "The native core of treadle: a team of threads and the DAGs it runs.";
     bind_library_gemm(m);
     bind_program(m);
+    bind_control_flow(m);
     bind_template(m);
     bind_buffer_pool(m);
     bind_tiling(m);

@@ -23,6 +23,16 @@ using PyBuffer = std::pair<std::string, std::int64_t>;
 // to_buffer() returns buffer number `index` in the core's form. Throws std::invalid_argument for an unknown kind.
 treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer);
 
-// to_host_call() returns a step that calls `callable` with the addresses of its operands, and adds the reference that it
-// uses to `callables`.
+// PyControlStep is a branch that a program may have as a step. It shows the programs of its bodies to Python's
+// cycle collector.
+struct PyControlStep {
+    treadle::HostCall call;
+    std::vector<std::shared_ptr<PyObject>> programs;
+};
+
+// shared_object() returns a reference to the object that any thread may drop.
+std::shared_ptr<PyObject> shared_object(nanobind::object object);
+
+// to_host_call() returns a step that calls `callable` with the addresses of its operands, or the one of a
+// PyControlStep. It adds the reference that the step uses to `callables`.
 treadle::HostCall to_host_call(nanobind::object callable, std::vector<std::shared_ptr<PyObject>>& callables);

@@ -51,7 +51,7 @@ void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, voi
     const Step& step = run.program.steps()[static_cast<std::size_t>(index)];
     const std::int32_t code =
         step.kernel(run.pointers.data() + step.first_pointer, step.args, chunk, scratch);
-    if (code != 0) throw KernelFailure(index, code);
+    if (code != 0) throw KernelFailure(run.program.id(), index, code);
 }
 
 void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, void* scratch) {

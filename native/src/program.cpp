@@ -74,9 +74,10 @@ std::uint64_t next_program_id() {
 
 }  // namespace
 
-KernelFailure::KernelFailure(std::int64_t failed_step, std::int32_t returned_code)
+KernelFailure::KernelFailure(std::uint64_t of_program, std::int64_t failed_step, std::int32_t returned_code)
     : std::runtime_error("step " + std::to_string(failed_step) + ": kernel returned code " +
                          std::to_string(returned_code)),
+      program(of_program),
       step(failed_step),
       code(returned_code) {}
 
@@ -305,11 +306,13 @@ void Program::set_caps(std::span<const int> max_workers) {
     reload_all_limits();
 }
 
+void Program::check_bound(std::span<void* const> bound) const {
+    if (bound.size() == bound_count_) return;
+    reject({"run"}, "wanted " + std::to_string(bound_count_) + " bound addresses, got " + std::to_string(bound.size()));
+}
+
 std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
-    if (bound.size() != bound_count_) {
-        reject({"run"}, "wanted " + std::to_string(bound_count_) + " bound addresses, got " +
-                          std::to_string(bound.size()));
-    }
+    check_bound(bound);
     std::unique_ptr<Context> context;
     {
         const std::lock_guard lock(context_mutex());
@@ -328,10 +331,15 @@ std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
             throw;
         }
     }
-    for (const BoundPointer& p : bound_pointers_) {
-        context->pointers[p.pointer] = static_cast<std::byte*>(bound[p.index]) + p.offset;
-    }
+    bind(*context, bound);
     return context;
+}
+
+void Program::bind(Context& context, std::span<void* const> bound) const {
+    check_bound(bound);
+    for (const BoundPointer& p : bound_pointers_) {
+        context.pointers[p.pointer] = static_cast<std::byte*>(bound[p.index]) + p.offset;
+    }
 }
 
 void Program::lend_arena(Context& run) {

@@ -106,6 +106,25 @@ void Team::run(Program& program, std::span<void* const> bound, const Request& re
     release();
 }
 
+Part::Part(Program& program) : program_(program) {}
+
+Part::~Part() {
+    if (context_) program_.release(std::move(context_));
+}
+
+void Part::run(std::span<void* const> bound) {
+    if (context_) {
+        program_.bind(*context_, bound);
+    } else {
+        context_ = program_.acquire(bound);
+    }
+    const Worker& around = *current_worker();
+    Request request;
+    request.is_part = true;
+    request.poll = around.watch.poll_function();
+    around.scheduler->run(context_, request);
+}
+
 void Team::set_limits(Limits limits) {
     // Stored before live_scheduler(), so that a scheduler made later has it. Relaxed, partners: limits() and
     // scheduler(); it orders nothing else.

@@ -24,6 +24,7 @@ BYTES_PER_NS: float
 class KernelFailure(RuntimeError):
     """A kernel returned a non-zero code."""
 
+    program: int
     step: int
     code: int
 
@@ -147,10 +148,22 @@ def library_gemm(
     to the calling thread, see native/include/treadle/library_gemm.h. Raises ValueError for another form.
     """
 
+class ControlStep:
+    """A branch as the code of a step. It runs programs, its bodies, on memory of its operands."""
+
+    @staticmethod
+    def branch(condition: int, yes: tuple[Program, Sequence[int]], no: tuple[Program, Sequence[int]]) -> ControlStep:
+        """Return a step that runs one of two bodies.
+
+        A body is (program, the number of the step's pointer for each address that it is bound to).
+        `condition` is the number of the pointer to the byte that decides.
+        """
+
 class Program:
     """An immutable DAG of tasks made of steps.
 
-    steps: (kernel address or callable, (buffer, byte offset) of each operand, int arguments, chunks, estimated ns).
+    steps: (kernel address, callable or ControlStep, (buffer, byte offset) of each operand, int arguments, chunks,
+    estimated ns).
     tasks: (first step, number of steps, priority, blocking). successors: those of each task.
     buffers: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
     max_workers: caps how many workers may share each step (0: no cap); empty for none.
@@ -163,7 +176,7 @@ class Program:
         self,
         steps: Sequence[
             tuple[
-                int | Callable[[tuple[int, ...]], object],
+                int | Callable[[tuple[int, ...]], object] | ControlStep,
                 Sequence[tuple[int, int]],
                 Sequence[int],
                 int,
@@ -295,7 +308,7 @@ class ProgramTemplate:
         sizes: Sizes,
         outputs: Sequence[tuple[int, int]] = (),
         max_workers: Sequence[int] = (),
-        functions: Sequence[Callable[[tuple[int, ...]], None]] = (),
+        functions: Sequence[Callable[[tuple[int, ...]], None] | ControlStep] = (),
     ) -> Program:
         """Return a Program for the sizes; releases the GIL.
 

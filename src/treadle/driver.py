@@ -16,7 +16,7 @@ from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
 from treadle.errors import ModelError, RunError, ShapeError
 from treadle.graph.facts import MOST_ELEMENTS, Facts
-from treadle.graph.graph import Graph
+from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
 from treadle.graph.open_dims import NOTHING
@@ -134,7 +134,7 @@ def _compile_for_samples(
 ) -> Open | PerSize:
     facts = Facts()
     opened = build_open(model, facts, hints) if isinstance(model, Template) else specialize_open(model, facts, hints)
-    nodes = tuple(node.name for node in opened.nodes)
+    nodes = tuple(node.name for node in all_nodes(opened))
     options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
     why = _why_untraced(opened, options)
     if why is not None:

@@ -21,7 +21,7 @@ from treadle.codegen.artifact import Artifact, Resources, artifact_key, load_art
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
-from treadle.graph.graph import Graph
+from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.template import Form, Template
 from treadle.open_plans import FormPlans, OpenPlans, StoredPlan
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
@@ -400,5 +400,5 @@ def _declares_inputs(template: Template) -> bool:
 
 
 def names_of(graph: Graph) -> tuple[str, ...]:
-    """Return the names of the nodes."""
-    return tuple(node.name for node in graph.nodes)
+    """Return the names of the nodes, those in the bodies of branches included."""
+    return tuple(node.name for node in all_nodes(graph))

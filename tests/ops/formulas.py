@@ -217,7 +217,13 @@ def _trees(case: Case) -> Array:
     return y
 
 
+def _branch(case: Case) -> Array:
+    condition, a, b = _wide(case)
+    return (a @ b if condition.item() else a - b).astype(np.float32)
+
+
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
+    "branch": _branch,
     "rsqrt": lambda case: 1 / np.sqrt(_wide(case)[0]),
     "softplus": _softplus,
     "expm1": lambda case: np.expm1(_wide(case)[0]),

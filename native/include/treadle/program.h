@@ -76,7 +76,8 @@ struct BufferSpec {
 // KernelFailure ends a run in which a kernel returned a non-zero code.
 class KernelFailure : public std::runtime_error {
 public:
-    KernelFailure(std::int64_t failed_step, std::int32_t returned_code);
+    KernelFailure(std::uint64_t of_program, std::int64_t failed_step, std::int32_t returned_code);
+    std::uint64_t program;  // Program::id() of the run's program, or of a body that a step of it ran
     std::int64_t step;
     std::int32_t code;
 };
@@ -126,6 +127,9 @@ public:
     // acquire() returns an idle or new context whose bound buffers are at the addresses `bound`.
     // Throws std::invalid_argument for a wrong number of addresses, and std::bad_alloc.
     std::unique_ptr<Context> acquire(std::span<void* const> bound);
+    // bind() moves the bound buffers of a context that no thread uses to the addresses `bound`. Throws
+    // std::invalid_argument for a wrong number of addresses.
+    void bind(Context& context, std::span<void* const> bound) const;
     // release() keeps a context for a later run. No thread may still use the context.
     void release(std::unique_ptr<Context> context);
     // lend_arena() lends the run an arena and resolves its pointers into it, unless the run has one. The first worker
@@ -190,6 +194,7 @@ private:
     void sort_tasks();
     void estimate_sharing();
     void store_caps(std::span<const int> max_workers);
+    void check_bound(std::span<void* const> bound) const;
 
     std::uint64_t id_;
     std::size_t arena_bytes_ = 0;

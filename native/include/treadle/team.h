@@ -69,6 +69,26 @@ private:
     bool closed_ = false;                   // guarded by context_mutex()
 };
 
+// Part runs a program as a part of the run around the calling step: on its team, within its limits and priority, and
+// ended with it. The thread of the step makes and uses it, and nothing else uses the addresses until run() returns, not
+// even after a failure. It may run its program any number of times.
+class Part {
+public:
+    // The program must outlive the part.
+    explicit Part(Program& program);
+    ~Part();
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+    // run() executes the program once with the addresses `bound`, as Team::run() does. It waits for all steps that
+    // have begun, host steps in other threads included.
+    void run(std::span<void* const> bound);
+
+private:
+    Program& program_;
+    std::unique_ptr<Context> context_;
+};
+
 // reload_all_limits() has all runs in progress read their RunLimits and the caps of their steps again, with effect at
 // the next op boundary. It takes the lock of every scheduler in turn.
 void reload_all_limits();

@@ -22,6 +22,8 @@ public:
     void start(void (*poll)(), Clock::time_point deadline, const Ending* outer);
     // is_on() is true from start() until check() throws, unless nothing may end the run.
     bool is_on() const { return is_on_; }
+    // poll_function() returns the function that is polled; null if there is none or the watch is off.
+    void (*poll_function() const)() { return is_on_ ? poll_ : nullptr; }
     // ended_run() is true once check() has thrown.
     bool ended_run() const { return has_ended_run_; }
     // check() throws RunTimeout, RunCancelled or what the poll throws if the run has to end, and then turns the watch

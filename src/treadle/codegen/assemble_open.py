@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from treadle.codegen.artifact import Resources
-from treadle.codegen.assemble import buffers_of, python_call, sizes_of, successors_of
-from treadle.codegen.build import build_kernels
+from treadle.codegen.assemble import buffers_of, control_step, python_call, sizes_of, specs_of, successors_of
+from treadle.codegen.build import KernelSet, build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.plan.binder import Encoder, Slot
+from treadle.plan.call import Call
 from treadle.plan.plan import Home, Plan
 from treadle.plan.status import FAILURES
-from treadle.runtime.program_template import OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
+from treadle.runtime.program_template import (
+    ControlTemplate,
+    OutputTemplate,
+    ProgramTemplate,
+    StepTemplate,
+    TemplateLayout,
+)
+from treadle.runtime.python_step import PythonCall
 from treadle.tracing.registry import StepLabel
 
 
@@ -23,7 +32,10 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
         facts: The symbols, and the guards under which the plan is valid.
         progress: Called with (done, total) while kernels are compiled.
     """
-    library = build_kernels([call.spec for call in plan.calls if call.spec is not None], plan.target, progress)
+    return ProgramTemplate(_layout(plan, facts, build_kernels(specs_of(plan), plan.target, progress)))
+
+
+def _layout(plan: Plan, facts: Facts, kernels: KernelSet) -> TemplateLayout:
     encoder = Encoder(list(facts.symbols.values()))
     slots = _Slots(encoder, plan, facts)
     operations = encoder.finish()
@@ -35,7 +47,7 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
     ]
     steps = [
         StepTemplate(
-            body=python_call(call) if call.spec is None else library.addresses[call.spec],
+            body=_body(call, facts, kernels),
             pointers=[(buffer, number(slot)) for buffer, slot in slots.pointers[at]],
             args=[number(slot) for slot in slots.args[at]],
             chunks=number(slots.chunks[at]),
@@ -44,29 +56,34 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
         )
         for at, call in enumerate(plan.calls)
     ]
-    return ProgramTemplate(
-        TemplateLayout(
-            symbols=operations.symbols,
-            constants=operations.constants,
-            operations=operations.operations,
-            operands=operations.operands,
-            guards=[number(slot) for slot in slots.guards],
-            steps=steps,
-            labels=[StepLabel(call.node, call.op) for call in plan.calls],
-            tasks=[(task.first, task.count, task.blocking) for task in plan.tasks],
-            successors=successors_of(plan),
-            buffers=buffers,
-            rivals=[(one, other) for one, others in plan.rivals.items() for other in others if one < other],
-            scratch_bytes=number(slots.scratch),
-            outputs=[
-                OutputTemplate(tuple(map(number, shape)), port.dtype.numpy)
-                for shape, port in zip(slots.outputs, plan.outputs, strict=True)
-            ],
-            failures=FAILURES,
-            isa=plan.target.isa,
-            kept=Resources(library, constants),
-        )
+    return TemplateLayout(
+        symbols=operations.symbols,
+        constants=operations.constants,
+        operations=operations.operations,
+        operands=operations.operands,
+        guards=[number(slot) for slot in slots.guards],
+        steps=steps,
+        labels=[StepLabel(call.node, call.op) for call in plan.calls],
+        tasks=[(task.first, task.count, task.blocking) for task in plan.tasks],
+        successors=successors_of(plan),
+        buffers=buffers,
+        rivals=[(one, other) for one, others in plan.rivals.items() for other in others if one < other],
+        scratch_bytes=number(slots.scratch),
+        outputs=[
+            OutputTemplate(tuple(map(number, shape)), port.dtype.numpy)
+            for shape, port in zip(slots.outputs, plan.outputs, strict=True)
+        ],
+        failures=FAILURES,
+        isa=plan.target.isa,
+        kept=Resources(kernels, constants),
     )
+
+
+def _body(call: Call, facts: Facts, kernels: KernelSet) -> int | PythonCall | ControlTemplate:
+    if call.control is not None:
+        templates = [ProgramTemplate(_layout(plan, facts, kernels)) for plan in call.plans]
+        return ControlTemplate(templates, partial(control_step, call))
+    return python_call(call) if call.spec is None else kernels.addresses[call.spec]
 
 
 class _Slots:
@@ -87,7 +104,7 @@ class _Slots:
             self.pointers.append(
                 [(place.buffer, encoder.integer(offset)) for place, offset in zip(places, offsets, strict=True)]
             )
-            args = sizes_of(call) if call.spec is None else call.packed_args
+            args = symbols if call.control is not None else sizes_of(call) if call.spec is None else call.packed_args
             self.args.append([encoder.integer(arg) for arg in args])
         self.chunks = [encoder.integer(call.chunks) for call in plan.calls]
         self.costs = [encoder.real(call.cost) for call in plan.calls]

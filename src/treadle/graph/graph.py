@@ -158,3 +158,12 @@ def unlink(node: Node) -> None:
     for value in node.inputs:
         if value is not None and node in value.users:
             value.users.remove(node)
+
+
+def all_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of `graph`, each followed by those of the graphs in its attributes: the bodies of a branch."""
+    for node in graph.nodes:
+        yield node
+        for attr in node.attrs.values():
+            if isinstance(attr, Graph):
+                yield from all_nodes(attr)

@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
-from treadle.errors import TreadleError
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, elements, is_open
+from treadle.graph.shape import StaticShape, is_open
+from treadle.ops.evaluate import has_expressions, with_value
 from treadle.ops.op import Array, Info
-from treadle.ops.sizes import evaluate_on_sizes
 from treadle.ops.table import OPS
-
-MOST_ELEMENTS = 64
-"""Values of shape arithmetic are followed up to this size."""
 
 _MOST_ATOMS = 64
 """An expression of more atoms counts as unknown."""
@@ -97,32 +93,7 @@ def _inferred(node: Node, infos: Sequence[Info | None]) -> list[Info]:
     for value, info in zip(node.outputs, found, strict=True):
         if value.dtype is None:
             value.dtype = info.dtype
-    return [_with_value(node, infos, found[0])] if len(found) == 1 else found
-
-
-def _with_value(node: Node, inputs: Sequence[Info | None], output: Info) -> Info:
-    """`output` with its value, where it is small and follows from known operands."""
-    evaluate = OPS[node.op].evaluate
-    if evaluate is None or output.value is not None or output.shape is None or is_open(output.shape):
-        return output
-    if elements(output.shape) > MOST_ELEMENTS or output.dtype == dtypes.string:
-        return output
-    values = [None if info is None else info.value for info in inputs]
-    known = all(info is None or info.value is not None for info in inputs)
-    if not known or any(value is not None and value.size > MOST_ELEMENTS for value in values):
-        return output
-    if any(info is not None and _has_expressions(info) for info in inputs):
-        results = evaluate_on_sizes(node, values, evaluate)
-        return output if results is None else Info(output.dtype, output.shape, results[0])
-    try:
-        return Info(output.dtype, output.shape, evaluate(node.attrs, values)[0])
-    except (TreadleError, ArithmeticError, ValueError, IndexError):  # the run will tell, if it gets there
-        return output
-
-
-def _has_expressions(info: Info) -> bool:
-    value = info.value
-    return value is not None and value.dtype == object and info.dtype != dtypes.string
+    return [with_value(node, infos, found[0])] if len(found) == 1 else found
 
 
 def common_infos(cases: Sequence[Info], facts: CaseAnalysis) -> Info:
@@ -137,7 +108,7 @@ def common_infos(cases: Sequence[Info], facts: CaseAnalysis) -> Info:
 
 def _common_value(cases: Sequence[Info], shape: StaticShape) -> Array | None:
     first = cases[0]
-    if len(cases) == 1 and not _has_expressions(first):
+    if len(cases) == 1 and not has_expressions(first):
         return first.value
     arrays = [info.value for info in cases if info.value is not None]
     if len(arrays) < len(cases) or is_open(shape) or first.dtype == dtypes.string:

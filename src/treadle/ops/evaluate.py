@@ -6,13 +6,15 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import GraphError, InputError, KernelError, ShapeError
+from treadle.errors import GraphError, InputError, KernelError, ShapeError, TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import is_static, text
+from treadle.graph.shape import elements, is_open, is_static, text
 from treadle.graph.value import Value
+from treadle.ops.bodies import INTERPRETER
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.ops.op import Array, Attrs, Info, OpDef
+from treadle.ops.sizes import evaluate_on_sizes
 from treadle.ops.table import OPS
 
 _RESULT_DTYPES: dict[str, Callable[[Attrs, list[DType]], list[DType]]] = {
@@ -23,8 +25,13 @@ _RESULT_DTYPES: dict[str, Callable[[Attrs, list[DType]], list[DType]]] = {
     "where": lambda _, operands: [operands[1]],
     "one_hot": lambda _, operands: [operands[2]],
     "top_k": lambda _, operands: [operands[0], dtypes.i64],
+    "branch": lambda attrs, _: [value.known_dtype for value in attrs["yes"].outputs],
 }
 """Dtypes of the results of those ops whose results are not of the first operand's dtype."""
+
+
+MOST_FOLLOWED = 64
+"""Values of shape arithmetic are followed up to this size."""
 
 
 def definition(node: Node) -> OpDef:
@@ -64,6 +71,32 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
     if found and len(found) != len(node.outputs):
         raise GraphError(f"gives {len(found)} results, but has {len(node.outputs)} outputs", node.place, node.name)
     return found
+
+
+def with_value(node: Node, inputs: Sequence[Info | None], output: Info) -> Info:
+    """`output` with its value, where it is small and follows from known operands."""
+    evaluate = OPS[node.op].evaluate
+    if evaluate is None or output.value is not None or output.shape is None or is_open(output.shape):
+        return output
+    if elements(output.shape) > MOST_FOLLOWED or output.dtype == dtypes.string:
+        return output
+    values = [None if info is None else info.value for info in inputs]
+    known = all(info is None or info.value is not None for info in inputs)
+    if not known or any(value is not None and value.size > MOST_FOLLOWED for value in values):
+        return output
+    if any(info is not None and has_expressions(info) for info in inputs):
+        results = evaluate_on_sizes(node, values, evaluate)
+        return output if results is None else Info(output.dtype, output.shape, results[0])
+    try:
+        return Info(output.dtype, output.shape, evaluate(node.attrs, values)[0])
+    except (TreadleError, ArithmeticError, ValueError, IndexError):  # the run will tell, if it gets there
+        return output
+
+
+def has_expressions(info: Info) -> bool:
+    """Whether some elements are known as expressions of sizes."""
+    value = info.value
+    return value is not None and value.dtype == object and info.dtype != dtypes.string
 
 
 def result_dtypes(node: Node, infos: Sequence[Info | None]) -> list[DType]:
@@ -137,3 +170,11 @@ def _checked_input(value: Value, array: Array, symbols: dict[str, int]) -> Array
     if not is_static(meant) or meant != array.shape:
         raise InputError(f"input {value.name!r}: wanted shape {text(value.shape)}, got {text(array.shape)}")
     return array
+
+
+def _inferred_with_value(node: Node, infos: Sequence[Info | None]) -> list[Info]:
+    found = infer_node(node, infos)
+    return [with_value(node, infos, found[0])] if len(found) == 1 else found
+
+
+INTERPRETER.infer, INTERPRETER.evaluate = _inferred_with_value, evaluate

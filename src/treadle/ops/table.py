@@ -3,6 +3,7 @@
 from treadle.ops import (
     arg_reduce,
     attention,
+    branch,
     call,
     cast,
     concat,
@@ -111,6 +112,7 @@ _TENSOR = (
     OpDef("range", shape.infer_range, shape.evaluate_range, 3, 3),
     OpDef("constant_of_shape", shape.infer_constant_of_shape, shape.evaluate_constant_of_shape),
     OpDef("reorder", reorder.infer_reorder, None),
+    OpDef("branch", branch.infer_branch, branch.evaluate_branch, 1, None),
     OpDef("call", call.infer_call, None, 0, None),
 )
 

@@ -78,7 +78,7 @@ def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[
 
 def _is_single(call: Call) -> bool:
     """Whether `call` is a task of its own. A variant is: it may cost much for other sizes than the samples."""
-    return call.blocking or call.function is not None or call.variant is not None
+    return call.spec is None or call.variant is not None
 
 
 def _join_chains(groups: list[_Group]) -> list[_Group]:

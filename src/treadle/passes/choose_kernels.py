@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from treadle.passes.lower.open_attrs import sizes_in, with_numbers
 from treadle.passes.lower.table import LOWERINGS, is_empty
 from treadle.plan.call import Call
 from treadle.plan.kernels.copy_bytes import CopyBytesArgs, CopyBytesSpec
+from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
 
@@ -47,10 +48,19 @@ class Lowered:
 
 
 def choose_kernels(
-    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, streamed_weights: bool | None = None
+    graph: Graph,
+    target: Target,
+    math: str,
+    provider: Provider | None = None,
+    *,
+    streamed_weights: bool | None = None,
+    plans: Mapping[Node, tuple[Plan, ...]] | None = None,
 ) -> Lowered:
-    """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own."""
-    ctx = LowerContext(graph, target, math, provider, streamed_weights=streamed_weights)
+    """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own.
+
+    `plans` are those of the bodies of nodes that have such.
+    """
+    ctx = LowerContext(graph, target, math, provider, streamed_weights=streamed_weights, plans=plans)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
         if node.op == "sizes":

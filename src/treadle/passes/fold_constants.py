@@ -7,6 +7,7 @@ result of shape arithmetic, whose operands are the shapes of values computed ear
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, is_open
 from treadle.graph.value import Value
+from treadle.ops.branch import taken_body
 from treadle.ops.evaluate import results_of
 from treadle.ops.op import Info
 from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
 from treadle.ops.table import OPS
 from treadle.passes.base import Limits, PassContext
+from treadle.passes.bodies import inline
 from treadle.passes.infer_shapes import infer_into
 from treadle.passes.match import drop_dead, replace
 
@@ -29,6 +32,8 @@ Array = np.ndarray[Any, Any]
 
 class FoldConstants:
     """%s = shape(%x: f32[2, 3]); %n = gather(%s, 0); %y = f(%n)  ->  %y = f(2)
+
+    A branch whose condition is known becomes the body that is taken.
 
     Infers dtypes and shapes on the way, like InferShapes. A node is evaluated if all its operands are
     constants, it is deterministic, and its results are within the folding budget (Limits).
@@ -41,7 +46,14 @@ class FoldConstants:
         budget = _Budget(graph, context.limits)
         changed = False
         kept: list[Node] = []
-        for node in graph.nodes:
+        pending = deque(graph.nodes)
+        while pending:
+            node = pending.popleft()
+            condition = known_value(node.operand(0)) if node.op == "branch" else None
+            if condition is not None:
+                pending.extendleft(reversed(inline(graph, node, taken_body(node.attrs, condition))))
+                changed = True
+                continue
             infos = None
             if any(value.dtype is None or value.shape is None for value in node.outputs):
                 infos = infer_into(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treadle.graph.dim import maximum
 from treadle.graph.graph import Graph
+from treadle.graph.shape import is_open
 from treadle.passes.build_tasks import build_tasks, dependencies
 from treadle.passes.choose_kernels import choose_kernels
 from treadle.passes.insert_prefetches import insert_prefetches
@@ -14,21 +15,37 @@ from treadle.provider import Provider
 
 
 def make_plan(
-    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, streamed_weights: bool | None = None
+    graph: Graph,
+    target: Target,
+    math: str,
+    provider: Provider | None = None,
+    *,
+    streamed_weights: bool | None = None,
+    open_sizes: bool = False,
 ) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all known: numbers or expressions. Consumes the graph.
 
     `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether
-    no cache holds the model's weights come from memory in every run; None: as those of `graph` would.
+    no cache holds the model's weights come from memory in every run; None: as those of `graph` would. `open_sizes`:
+    whether memory is planned at binding although no size in `graph` is open: it is a body in a graph where some are.
 
     Raises LimitError if it needs too much memory.
     """
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
     outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
-    lowered = choose_kernels(graph, target, math, provider, streamed_weights=streamed_weights)
+    open_sizes = open_sizes or any(is_open(value.static_shape) for node in graph.nodes for value in node.outputs)
+    plans = {
+        node: tuple(
+            make_plan(body, target, math, provider, streamed_weights=streamed_weights, open_sizes=open_sizes)
+            for body in node.attrs["optimized"]
+        )
+        for node in graph.nodes
+        if "optimized" in node.attrs
+    }
+    lowered = choose_kernels(graph, target, math, provider, streamed_weights=streamed_weights, plans=plans)
     insert_prefetches(lowered.calls, target)
     after = dependencies(lowered)
-    memory = plan_memory(graph, lowered, after)
+    memory = plan_memory(graph, lowered, after, open_sizes=open_sizes)
     calls, tasks = build_tasks(lowered.calls, after)
     graph.dissolve()
     return Plan(

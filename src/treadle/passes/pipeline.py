@@ -5,6 +5,7 @@ from __future__ import annotations
 from treadle.graph.graph import Graph
 from treadle.passes.absorb_transposes import AbsorbTransposes
 from treadle.passes.base import PassContext
+from treadle.passes.bodies import optimize_bodies
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.choose_precision import ChoosePrecision
 from treadle.passes.expand_conv_transpose import ExpandConvTranspose
@@ -98,4 +99,5 @@ def optimize(graph: Graph, context: PassContext, manager: Manager | None = None)
     manager.run(graph, FUSE)
     manager.run(graph, LAYOUT)
     manager.check(graph, "after optimisation", typed=True)
+    optimize_bodies(graph, lambda body: infer(body, context), lambda body: optimize(body, context))
     return graph

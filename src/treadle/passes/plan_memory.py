@@ -43,8 +43,8 @@ class Memory:
         self.buffers.append(buffer)
 
 
-def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]]) -> Memory:
-    """Give each value of `lowered` a place.
+def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]], *, open_sizes: bool = False) -> Memory:
+    """Give each value of `lowered` a place; in the arena only at binding if `open_sizes` or a size is open.
 
     Raises LimitError if the arena would exceed 2**40 bytes.
     """
@@ -67,7 +67,7 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]]) -> Me
             inner.append(value)
 
     lifetimes = _lifetimes(inner, users, writers, after)
-    if any(is_open(value.static_shape) for value in users):
+    if open_sizes or any(is_open(value.static_shape) for value in users):
         _add_open(memory, inner, lifetimes)
     else:
         offsets, memory.arena_bytes = _assign(inner, lifetimes)

@@ -1,14 +1,20 @@
-"""Calls: one kernel, or one Python function, applied to values."""
+"""Calls: one kernel, one Python function, or one branch, applied to values."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
+from treadle.plan.control_flow import Branch
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
+
+if TYPE_CHECKING:
+    from treadle.plan.plan import Plan
 
 PythonFunction = Callable[[Sequence[int], list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
 
@@ -30,10 +36,10 @@ class Variant:
 class Call:
     """One step of a plan.
 
-    Exactly one of `spec` (a generated kernel) and `function` (Python: takes the numbers of `sizes` and the arrays of
-    `reads`, returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
-    order; `args` are its int64 arguments. The work is partitioned into `chunks` that may run at once and in
-    any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
+    Exactly one of `spec` (a generated kernel), `function` (Python: takes the numbers of `sizes` and the arrays of
+    `reads`, returns those of `writes`) and `control` (a branch) is set. A kernel's pointers are those of `writes`, then
+    of `reads`, in order; `args` are its int64 arguments. The work is partitioned into `chunks` that may run at once
+    and in any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
     per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,
     `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
     `prefetch_channels` counts the channels, over all its blocks, at which its kernel could prefetch a part of a
@@ -46,6 +52,7 @@ class Call:
     reads: tuple[Value, ...]
     spec: KernelSpec | None = None
     function: PythonFunction | None = None
+    control: Branch | None = None
     sizes: tuple[int, ...] = ()
     args: KernelArgs[int] = field(default_factory=NoArgs)
     chunks: int = 1
@@ -67,6 +74,11 @@ class Call:
     def packed_args(self) -> tuple[int, ...]:
         """The arguments in the order in which the kernel finds them in memory."""
         return () if self.spec is None else self.args.packed(self.spec)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its bodies, if it is a branch."""
+        return () if self.control is None else self.control.plans
 
     @property
     def max_workers(self) -> int:

@@ -21,6 +21,8 @@ from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
+ControlStep = _native.ControlStep
+"""A branch as the body of a step."""
 PythonStep = Callable[[tuple[int, ...]], None]
 """Called with the addresses of a step's buffers, outputs first."""
 
@@ -32,13 +34,13 @@ FUNCTION_NS = 100_000.0
 
 
 class Step(NamedTuple):
-    """One call: a Python function or the address of a kernel, and its arguments.
+    """One call: a Python function, a branch or the address of a kernel, and its arguments.
 
     `pointers` are (buffer, byte offset) pairs. `cost` is the estimated time of all `chunks` on one core, in ns. `caps`
     are the caps on its workers (0: none), by name of the model's nodes whose work it does.
     """
 
-    body: int | PythonStep
+    body: int | PythonStep | ControlStep
     pointers: list[tuple[int, int]]
     args: list[int]
     chunks: int
@@ -52,7 +54,8 @@ class Layout(NamedTuple):
     `tasks` are (first step, number of steps, priority, blocking), `successors` the successors of each task. `buffers`
     are (kind, value) as the native core takes them; pointers are offsets in them. `failures` maps the status codes of
     kernels to errors and their messages. `isa` names the instruction set of the kernels ("" if there are none). `kept`
-    is an object that lives as long as the layout: it owns the compiled kernels and the arrays of constants.
+    is an object that lives as long as the layout: it owns the compiled kernels and the arrays of constants. `bodies`
+    are the programs that steps run.
     """
 
     steps: Sequence[Step]
@@ -66,12 +69,13 @@ class Layout(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
+    bodies: Sequence[Body] = ()
 
 
 class Code(NamedTuple):
-    """What the executables of one plan share, whatever their sizes.
+    """What the executables of one plan share, whatever their sizes; except `bodies`, which are an executable's own.
 
-    `labels` and `caps` are those of each step; `failures`, `isa` and `kept` are as in Layout.
+    `labels` and `caps` are those of each step; `failures`, `isa`, `kept` and `bodies` are as in Layout.
     """
 
     labels: tuple[StepLabel, ...]
@@ -79,10 +83,47 @@ class Code(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
+    bodies: Sequence[Body] = ()
 
     def max_workers(self, caps: Mapping[str, int]) -> list[int]:
         """Return the cap of each step (0: none) with a session's `caps` in force."""
         return [smallest_cap(effective_caps(own, caps).values()) for own in self.caps]
+
+
+class Body:
+    """A program that steps of other programs run: it is bound to memory of theirs."""
+
+    def __init__(self, program: _native.Program, code: Code) -> None:
+        """Make a body of a native program whose bound memory is its inputs, then its outputs."""
+        self.program = program
+        self._code = code
+        PROGRAMS.register(self, program.id, code.labels)
+
+    @classmethod
+    def of(cls, layout: Layout) -> Body:
+        """Return the body of a layout."""
+        return cls(_program_of(layout, layout.buffers, [0] * len(layout.buffers)), _code_of(layout))
+
+    def cap(self, caps: Mapping[str, int]) -> None:
+        """Put a session's `caps` in force, as Executable.cap() does."""
+        self.program.set_caps(self._code.max_workers(caps))
+        for body in self._code.bodies:
+            body.cap(caps)
+
+    def trim(self) -> None:
+        """Free the arenas that no run uses at the moment."""
+        self.program.trim()
+        for body in self._code.bodies:
+            body.trim()
+
+
+def branch_step(condition: int, operands: Sequence[int], yes: Body, no: Body) -> ControlStep:
+    """Return a step that runs `yes` or `no`.
+
+    `condition` is the number of the step's pointer to the byte that decides, `operands` are the numbers of those to the
+    inputs of the bodies, then to their outputs.
+    """
+    return ControlStep.branch(condition, (yes.program, operands), (no.program, operands))
 
 
 class Executable:
@@ -106,20 +147,7 @@ class Executable:
         pool = OutputPool(shared=False)
         outputs = Outputs(layout.outputs, pool)
         buffers, offsets = _bound(layout, outputs.locations)
-        program = _native.Program(
-            steps=[
-                (step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps
-            ],
-            tasks=layout.tasks,
-            successors=layout.successors,
-            buffers=buffers,
-            arena_bytes=layout.arena_bytes,
-            scratch_bytes=layout.scratch_bytes,
-            max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
-        )
-        caps = [step.caps for step in layout.steps]
-        code = Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept)
-        executable = cls(program, outputs, pool, code)
+        executable = cls(_program_of(layout, buffers, offsets), outputs, pool, _code_of(layout))
         executable._layout = layout
         return executable
 
@@ -148,10 +176,14 @@ class Executable:
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force at the next op; nodes that it does not name keep the model's caps."""
         self._program.set_caps(self._code.max_workers(caps))
+        for body in self._code.bodies:
+            body.cap(caps)
 
     def trim(self) -> None:
         """Free the arenas that no run uses at the moment, and output blocks that no array uses."""
         self._program.trim()
+        for body in self._code.bodies:
+            body.trim()
         self._pool.trim()
 
     @property
@@ -196,7 +228,7 @@ class Executable:
                 request.nested,
             )
         except _native.KernelFailure as failure:
-            label = self._code.labels[failure.step]
+            label = PROGRAMS.label(failure.program, failure.step)
             kind, message = self._code.failures.get(failure.code, (KernelError, f"status {failure.code}"))
             raise kind(f"node {label.node!r} ({label.op}): {message}", node=label.node) from None
         except MemoryLimitError:
@@ -220,6 +252,24 @@ class Executable:
             f"there is no memory for the run ({error}); it needs {self.arena_bytes} bytes for intermediate "
             "values, beside its results; nothing was returned, and the session may be used again"
         )
+
+
+def _program_of(layout: Layout, buffers: Sequence[tuple[str, int]], offsets: Sequence[int]) -> _native.Program:
+    """Returns the native program of `layout`, with these `buffers`, in which contents begin at these byte `offsets`."""
+    return _native.Program(
+        steps=[(step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps],
+        tasks=layout.tasks,
+        successors=layout.successors,
+        buffers=buffers,
+        arena_bytes=layout.arena_bytes,
+        scratch_bytes=layout.scratch_bytes,
+        max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
+    )
+
+
+def _code_of(layout: Layout) -> Code:
+    caps = [step.caps for step in layout.steps]
+    return Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept, layout.bodies)
 
 
 def _bound(layout: Layout, locations: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:

@@ -12,7 +12,7 @@ from treadle import _native, forking
 from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
-from treadle.runtime.executable import Code, Executable, PythonStep
+from treadle.runtime.executable import Body, Code, ControlStep, Executable, PythonStep
 from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import StepLabel
 
@@ -20,16 +20,24 @@ MOST_BINDINGS = 64
 """How many bindings a template keeps."""
 
 
+class ControlTemplate(NamedTuple):
+    """A branch as the body of a step whose arguments are the values of all symbols: what it runs, and how the step is
+    made of the programs of these."""
+
+    templates: Sequence[ProgramTemplate]
+    step: Callable[[Sequence[Body]], ControlStep]
+
+
 class StepTemplate(NamedTuple):
     """One call, by slots.
 
-    `body` is the address of the kernel, or returns a Python function for the values of the arguments. `pointers` are
-    (buffer, slot of the byte offset) pairs, `args` slots of the arguments. The slot `chunks` may hold 0: the step then
-    does nothing. The slot `cost` holds a real: the estimated time of all chunks on one core, in ns. `caps` are as in
-    Step.
+    `body` is the address of the kernel, a branch, or returns a Python function for the values of the arguments.
+    `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the arguments. The slot `chunks` may hold 0:
+    the step then does nothing. The slot `cost` holds a real: the estimated time of all chunks on one core, in ns.
+    `caps` are as in Step.
     """
 
-    body: int | Callable[[Sequence[int]], PythonStep]
+    body: int | Callable[[Sequence[int]], PythonStep] | ControlTemplate
     pointers: Sequence[tuple[int, int]]
     args: Sequence[int]
     chunks: int
@@ -119,6 +127,8 @@ class ProgramTemplate:
         self._lock = forking.lock()
         self._live: weakref.WeakSet[Executable] = weakref.WeakSet()  # guarded by _lock, like _max_workers
         self._max_workers: list[int] = []  # of each step, with a session's caps; empty: those of the model
+        branches = (step.body for step in layout.steps if isinstance(step.body, ControlTemplate))
+        self._bodies = [template for branch in branches for template in branch.templates]
 
     @property
     def layout(self) -> TemplateLayout:
@@ -159,23 +169,44 @@ class ProgramTemplate:
             ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype) for output in self._layout.outputs
         ]
         outputs = Outputs(specs, self.output_pool)
-        functions = [
-            step.body(self._native.args(sizes, number))
-            for number, step in enumerate(self._layout.steps)
-            if not isinstance(step.body, int)
-        ]
         locations = [] if outputs.all_separate else outputs.locations
-        program = self._native.bind(sizes, locations, self._max_workers, functions)
-        executable = Executable(program, outputs, self.output_pool, self._code)
+        program, code = self._program(sizes, locations)
+        executable = Executable(program, outputs, self.output_pool, code)
         self._live.add(executable)
         return executable
+
+    def _program(self, sizes: _native.Sizes, locations: Sequence[tuple[int, int]]) -> tuple[_native.Program, Code]:
+        functions: list[PythonStep | ControlStep] = []
+        bodies: list[Body] = []
+        for number, step in enumerate(self._layout.steps):
+            if isinstance(step.body, int):
+                continue
+            args = self._native.args(sizes, number)
+            if isinstance(step.body, ControlTemplate):
+                own = [template.bind_body(args) for template in step.body.templates]
+                functions.append(step.body.step(own))
+                bodies += own
+            else:
+                functions.append(step.body(args))
+        program = self._native.bind(sizes, locations, self._max_workers, functions)
+        return program, self._code._replace(bodies=bodies)
+
+    def bind_body(self, symbols: Sequence[int]) -> Body:
+        """Return the program for the symbols' values as one that steps of other programs run. Raises as bind() does."""
+        return Body(*self._program(self._native.evaluate(symbols), []))
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force in all bindings, as Executable.cap() does."""
         with self._lock:
-            self._max_workers = self._code.max_workers(caps)
+            self.note_caps(caps)
             for executable in list(self._live):
                 executable.cap(caps)
+
+    def note_caps(self, caps: Mapping[str, int]) -> None:
+        """Put a session's `caps` in force in bindings that are made from now on."""
+        self._max_workers = self._code.max_workers(caps)
+        for template in self._bodies:
+            template.note_caps(caps)
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment. Bindings are kept."""

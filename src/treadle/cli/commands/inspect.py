@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -148,7 +148,7 @@ def steps(plan: Plan, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
             "op": call.op,
             "runs_as": runs_as(call),
             "variant": call.variant and call.variant.name,
-            "native": call.spec is not None,
+            "native": call.function is None,
             "shapes": [shape_of(value.static_shape, sizes) for value in call.writes],
             "chunks": None if is_expression(call.chunks) else call.chunks,
             "flops": quantity(expanded(call.flops)),
@@ -156,15 +156,23 @@ def steps(plan: Plan, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
             "estimated_ns": None if is_expression(call.cost) else call.cost,
             "note": call.note,
         }
-        for call in plan.calls
+        for call in all_calls(plan)
         if sizes is None or is_taken(call, sizes)
     ]
 
 
+def all_calls(plan: Plan) -> Iterator[Call]:
+    """Yields the calls of the plan, each followed by those of its bodies."""
+    for call in plan.calls:
+        yield call
+        for body in call.plans:
+            yield from all_calls(body)
+
+
 def runs_as(call: Call) -> str:
-    """Returns the family of the generated kernel, the matmul provider, or `reference`."""
+    """Returns the family of the generated kernel, the matmul provider, `control flow`, or `reference`."""
     if call.spec is None:
-        return "reference"
+        return "reference" if call.control is None else "control flow"
     return f"{call.spec.provider} gemm" if isinstance(call.spec, LibraryGemmSpec) else call.spec.family
 
 

@@ -66,6 +66,15 @@ class Builder:
         results = [self.graph.value(self.name, dtype) for dtype in dtypes]
         return self._place(self.graph.make("call", inputs, attrs, name=self.name, outputs=results))
 
+    def add_branch(self, condition: Value, operands: Sequence[Value], yes: Graph, no: Graph) -> list[Value]:
+        """The results of a new `branch` node with these bodies, which have an input for each of `operands`.
+
+        Raises Fault if the bodies do not fit together.
+        """
+        results = [self.graph.value(self.name, value.dtype) for value in yes.outputs]
+        attrs = {"yes": yes, "no": no}
+        return self._place(self.graph.make("branch", [condition, *operands], attrs, name=self.name, outputs=results))
+
     def _place(self, node: Node) -> list[Value]:
         self.known.add_node(node)
         self.graph.nodes.append(node)

@@ -15,7 +15,7 @@ from treadle.frontends.onnx.functions import attributes_of, index, key_of, resol
 from treadle.frontends.onnx.known import Known
 from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
-from treadle.frontends.onnx.names import execution_order, node_name, place, reads
+from treadle.frontends.onnx.names import captured, execution_order, node_name, place, reads
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.opsets import domain_of, signature
 from treadle.frontends.onnx.opsets import versions as versions_of
@@ -46,7 +46,7 @@ def import_model(source: Source) -> Graph:
         raise
     check_model(source.proto, functions, source.external, faults, source.payloads)
     faults.raise_all(source.title)
-    graph = _Importer(source, functions, faults).run()
+    graph = _Importer(source, functions, faults, Graph(source.proto.graph.name or "model")).run()
     faults.raise_all(source.title)
     return graph
 
@@ -64,12 +64,16 @@ class _Scope:
 
 class _Importer:
     def __init__(
-        self, source: Source, functions: dict[tuple[str, str, str], onnx.FunctionProto], faults: Faults
+        self,
+        source: Source,
+        functions: dict[tuple[str, str, str], onnx.FunctionProto],
+        faults: Faults,
+        graph: Graph,
     ) -> None:
         self._source = source
         self._functions = functions
         self._faults = faults
-        self._graph = Graph(source.proto.graph.name or "model")
+        self._graph = graph
         self._known = Known()
         self._builder = Builder(self._graph, self._known)
         self._taken: set[Value] = set()
@@ -210,7 +214,10 @@ class _Importer:
             if domain == "" and proto.op_type == "If":
                 condition = node.array(0)
                 if condition is not None and condition.size == 1:
-                    return self._branch(proto, name, scope, taken=bool(condition.reshape(-1)[0]))
+                    return self._inlined(proto, name, scope, taken=bool(condition.reshape(-1)[0]))
+                branched = self._branch(proto, name, scope)
+                if branched is not None:
+                    return branched
             rule = _RULES.get(domain, {}).get(proto.op_type)
             results = None if rule is None else rule(node, self._builder)
             if results is not None:
@@ -230,13 +237,59 @@ class _Importer:
         self._nodes(body, inner)
         return [inner.env[output] for output in function.output[: len(proto.output)]]
 
-    def _branch(self, proto: onnx.NodeProto, name: str, scope: _Scope, *, taken: bool) -> Sequence[Binding]:
+    def _inlined(self, proto: onnx.NodeProto, name: str, scope: _Scope, *, taken: bool) -> Sequence[Binding]:
         """The results of an If whose condition is known: the branch taken, in place."""
         wanted = "then_branch" if taken else "else_branch"
         (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == wanted)
         inner = _Scope(ChainMap({}, scope.env), scope.versions, f"{name}/", None, _stored(graph))
         self._nodes(graph.node, inner)
         return [self._look_up(value.name, inner) for value in graph.output]
+
+    def _branch(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> Sequence[Binding] | None:
+        """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes."""
+        outside: dict[str, Value] = {}
+        for read in captured(proto):
+            binding = scope.env[read]
+            if not isinstance(binding, Value) or binding.dtype is None:
+                return None
+            outside[read] = binding
+        graphs = {attribute.name: attribute.g for attribute in proto.attribute}
+        yes, no = (self._body(graphs[branch], name, scope, outside) for branch in ("then_branch", "else_branch"))
+        if yes is None or no is None or [v.dtype for v in yes.outputs] != [v.dtype for v in no.outputs]:
+            return None
+        operands = [value for value in outside.values() if self._known.array(value) is None]
+        self._builder.name = name
+        return self._builder.add_branch(_value(scope.env[proto.input[0]]), operands, yes, no)
+
+    def _body(self, proto: onnx.GraphProto, name: str, scope: _Scope, outside: Mapping[str, Value]) -> Graph | None:
+        """The body `proto` of node `name` as a graph, with an input for each value `outside` that is not known.
+
+        None if it has a fault, or gives what is no tensor of a known dtype.
+        """
+        graph = Graph(name)
+        env: dict[str, Binding] = {}
+        for read, value in outside.items():
+            array = self._known.array(value)
+            if array is None:
+                made = Value(graph.unique_name(read), value.dtype, self._known.shape(value, read))
+                graph.inputs.append(made)
+                env[read] = made
+            else:
+                env[read] = graph.constant(array, read)
+        inner = _Importer(self._source, self._functions, Faults(), graph)
+        return inner.body(proto, _Scope(env, scope.versions, f"{name}/", None, _stored(proto)))
+
+    def body(self, proto: onnx.GraphProto, scope: _Scope) -> Graph | None:
+        """The graph of a body whose operands are in the scope; None if it cannot be a graph of core nodes."""
+        self._taken.update(value for value in scope.env.values() if isinstance(value, Value))
+        self._known.add_inputs(self._graph.inputs)
+        self._nodes(proto.node, scope)
+        outputs = [self._look_up(value.name, scope) for value in proto.output]
+        values = [value for value in outputs if isinstance(value, Value) and value.dtype is not None]
+        if self._faults or len(values) < len(outputs):
+            return None
+        self._graph.outputs = values
+        return self._graph
 
 
 def _value(binding: Binding) -> Value:

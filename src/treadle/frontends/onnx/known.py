@@ -14,7 +14,7 @@ from treadle.frontends.faults import Fault
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.dim import is_expression
 from treadle.graph.node import Node
-from treadle.graph.shape import is_open
+from treadle.graph.shape import Shape, is_open
 from treadle.graph.value import Value
 from treadle.ops.certain import certain_infos
 from treadle.ops.evaluate import result_dtypes
@@ -80,6 +80,13 @@ class Known:
         if info is None or info.shape is None:
             return None
         return tuple(None if is_expression(dim) else dim for dim in info.shape)
+
+    def shape(self, value: Value, name: str) -> Shape | None:
+        """The shape of `value` for an input called `name` of another graph; unknown sizes get names of their own."""
+        dims = self.dims(value)
+        if dims is None:
+            return None
+        return tuple(f"{name}.{axis}" if dim is None else dim for axis, dim in enumerate(dims))
 
     def array(self, value: Value) -> Array | None:
         """The elements of `value` if they are known: a constant's, or those of small shape arithmetic."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from treadle.passes.lower import searches
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.packed import held_once
+from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
 
@@ -39,7 +40,13 @@ pack them in a larger form, and activations use the cache too."""
 
 def has_streamed_weights(graph: Graph, target: Target) -> bool:
     """Whether no cache holds the constants of `graph` from one run to the next."""
-    return sum(nbytes(value) for value in graph.constants()) > _RESIDENT_SHARE * target.last_cache
+    return _constant_bytes(graph) > _RESIDENT_SHARE * target.last_cache
+
+
+def _constant_bytes(graph: Graph) -> int:
+    """The bytes of the constants of `graph` and of the bodies in it."""
+    bodies = (attr for node in graph.nodes for attr in node.attrs.values() if isinstance(attr, Graph))
+    return sum(nbytes(value) for value in graph.constants()) + sum(map(_constant_bytes, bodies))
 
 
 class LowerContext:
@@ -54,6 +61,7 @@ class LowerContext:
         provider: Provider | None = None,
         *,
         streamed_weights: bool | None = None,
+        plans: Mapping[Node, tuple[Plan, ...]] | None = None,
     ) -> None:
         self.graph = graph
         self.provider = provider
@@ -65,6 +73,11 @@ class LowerContext:
         """Values that are written straight into what a concatenation makes of them, image by image."""
         self._packed: dict[tuple[Value, str], Value] = {}
         self._done: set[Node] = set()
+        self._plans = plans or {}
+
+    def plans_of_bodies(self, node: Node) -> tuple[Plan, ...]:
+        """Returns the plans of the node's bodies; none if they cannot be planned."""
+        return self._plans.get(node, ())
 
     def done(self, node: Node) -> None:
         """Records that an earlier node's call computes `node` too."""

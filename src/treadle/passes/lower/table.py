@@ -9,6 +9,7 @@ from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention
 from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.branch import lower_branch
 from treadle.passes.lower.concat import lower_concat
 from treadle.passes.lower.conv.lower import lower_conv
 from treadle.passes.lower.cumsum import lower_cumsum
@@ -50,6 +51,7 @@ from treadle.plan.call import Call
 Lowering = Callable[[Node, LowerContext], list[Call] | None]
 
 LOWERINGS: dict[str, Lowering] = {
+    "branch": lower_branch,
     "max_pool": lower_max_pool,
     "avg_pool": lower_avg_pool,
     "reorder": lower_reorder,
