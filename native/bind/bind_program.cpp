@@ -260,6 +260,9 @@ void bind_program(nb::module_& m) {
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The program id in its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },
                      "Bytes of one arena.")
+        .def_prop_ro("cost_ns", [](const PyProgram& program) { return program.cost_ns(); }, "Estimated time of all tasks on one core.")
+        .def_prop_ro("critical_path_ns", [](const PyProgram& program) { return program.critical_path_ns(); },
+                     "Estimated time of the longest path of tasks.")
         .def_prop_ro("contexts", [](const PyProgram& program) { return program.contexts(); }, "How many contexts exist, idle and in use.")
         .def_prop_ro("arenas", [](const PyProgram& program) { return program.arenas(); }, "How many arenas exist, idle and in use.");
 }

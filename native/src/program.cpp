@@ -266,17 +266,16 @@ void Program::sort_tasks() {
 
 void Program::estimate_sharing() {
     double total = 0;
-    double longest = 0;
     std::vector<double> start(tasks_.size(), 0);
     for (const std::uint32_t i : order_) {
         const Task& task = tasks_[i];
         const double end = start[i] + task.cost_ns;
         for (const std::uint32_t next : successors(task)) start[next] = std::max(start[next], end);
-        longest = std::max(longest, end);
+        critical_path_ns_ = std::max(critical_path_ns_, end);
         if (task.worth_sharing) total += task.cost_ns;
         cost_ns_ += task.cost_ns;
     }
-    independent_ns_ = std::max(0.0, total - longest);
+    independent_ns_ = std::max(0.0, total - critical_path_ns_);
     // The duration of a callable is unknown, so no work beside it counts as too small a part of the whole.
     const bool is_known = std::ranges::none_of(steps_, [](const Step& step) { return step.kernel == nullptr; });
     worth_sharing_ns_ = std::max(2 * kWorthCallingSpinnerNs, is_known ? kWorthSharingPart * cost_ns_ : 0);

@@ -231,6 +231,12 @@ class Program:
         """The program id in its trace events."""
 
     @property
+    def cost_ns(self) -> float:
+        """Estimated time of all tasks on one core."""
+    @property
+    def critical_path_ns(self) -> float:
+        """Estimated time of the longest path of tasks."""
+    @property
     def arena_bytes(self) -> int:
         """Bytes of one arena."""
 

@@ -172,8 +172,9 @@ public:
     double independent_ns() const { return independent_ns_; }
     // worth_sharing_ns() returns how much of it they must be able to take for the parallel path to pay.
     double worth_sharing_ns() const { return worth_sharing_ns_; }
-    // cost_ns() estimates the work of all tasks.
+    // cost_ns() estimates the work of all tasks, critical_path_ns() that of the longest path of them.
     double cost_ns() const { return cost_ns_; }
+    double critical_path_ns() const { return critical_path_ns_; }
     bool has_blocking() const { return has_blocking_; }
 
 private:
@@ -208,6 +209,7 @@ private:
     std::vector<std::uint32_t> successors_;
     std::vector<std::uint32_t> order_;
     double cost_ns_ = 0;
+    double critical_path_ns_ = 0;
     double independent_ns_ = 0;
     double worth_sharing_ns_ = 0;
     std::atomic<double> divisible_ns_{0};

@@ -157,6 +157,16 @@ class Executable:
         return self._code.isa
 
     @property
+    def cost_ns(self) -> float:
+        """The estimated time of all steps on one core."""
+        return self._program.cost_ns
+
+    @property
+    def critical_path_ns(self) -> float:
+        """The estimated time of the longest path of tasks that wait for each other."""
+        return self._program.critical_path_ns
+
+    @property
     def layout(self) -> Layout:
         """The parts that it was made of. Raises InternalError if it was bound by a template."""
         if self._layout is None:

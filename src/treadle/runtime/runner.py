@@ -16,7 +16,7 @@ from treadle.runtime.signature import CachedSignature, Interface
 from treadle.runtime.threads import Threads
 
 if TYPE_CHECKING:
-    from treadle.runtime.executable import Executable, Layout
+    from treadle.runtime.executable import Executable
     from treadle.runtime.futures import RunFuture
 
 Array = np.ndarray[Any, Any]
@@ -132,7 +132,7 @@ class Runner:
         Its second argument is an object to keep alive meanwhile. None for a plan of several stages, and for one whose
         outputs lie in shared blocks.
         """
-        executable = self._executable_for(inputs)
+        executable = self.executable_for(inputs)
         if executable is None or not executable.takes_addresses:
             return None
         run_at, team, request, code = executable.run_at, self.threads.team, self.request, executable.code
@@ -142,12 +142,8 @@ class Runner:
         """Return the plan that computes all outputs from `inputs`; compile it if there is none."""
         return self.plans.get(self.interface.signature(self.interface.arrays(inputs)), self.interface.select(None))
 
-    def layout_for(self, inputs: Mapping[str, Any]) -> Layout | None:
-        """Return the layout of the plan for `inputs`; None for a plan of several stages."""
-        executable = self._executable_for(inputs)
-        return None if executable is None else executable.layout
-
-    def _executable_for(self, inputs: Mapping[str, Any]) -> Executable | None:
+    def executable_for(self, inputs: Mapping[str, Any]) -> Executable | None:
+        """Return the executable of the plan for `inputs`; None for a plan of several stages."""
         executable: Executable | None = getattr(self.plan_for(inputs), "executable", None)
         return executable
 

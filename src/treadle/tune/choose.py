@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.runtime.executable import Layout
+from treadle.runtime.executable import Executable
 from treadle.tune.measure import Timings
 from treadle.tune.space import Limits
 
@@ -54,14 +54,10 @@ def hopeless(timings: Timings, kept: Iterable[Limits]) -> list[Limits]:
     return [limits for limits in last if limits not in kept and min(timings.ratios(limits, best)) > HOPELESS]
 
 
-def off_critical_path(layout: Layout) -> float:
+def off_critical_path(executable: Executable) -> float:
     """Returns the part of the work, by estimated time, outside the critical path: 0 if no two ops are independent."""
-    costs = [sum(step.cost for step in layout.steps[first : first + count]) for first, count, *_ in layout.tasks]
-    longest = list(costs)
-    for number in range(len(costs) - 1, -1, -1):
-        longest[number] += max((longest[after] for after in layout.successors[number]), default=0.0)
-    whole = sum(costs)
-    part = 1 - max(longest) / whole if whole else 0.0
+    whole = executable.cost_ns
+    part = 1 - executable.critical_path_ns / whole if whole else 0.0
     return part if part > 1e-9 else 0.0
 
 

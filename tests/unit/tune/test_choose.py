@@ -108,17 +108,17 @@ def test_only_independent_ops_are_off_the_critical_path(model, independent) -> N
     A chain has none, whether it was compiled or its artifact was loaded.
     """
     for _ in range(2):
-        layout = runner_of(Session(model.SerializeToString())).layout_for(small.inputs_for(model))
+        executable = runner_of(Session(model.SerializeToString())).executable_for(small.inputs_for(model))
 
-        assert layout is not None
-        assert (off_critical_path(layout) > 0.1) == independent
-        assert independent or off_critical_path(layout) == 0
+        assert executable is not None
+        assert (off_critical_path(executable) > 0.1) == independent
+        assert independent or off_critical_path(executable) == 0
 
 
-def test_a_graph_with_several_stages_has_no_single_layout() -> None:
+def test_a_graph_with_several_stages_has_no_single_executable() -> None:
     """
     A shape that depends on data starts a new stage.
     """
     model = small.data_dependent()
 
-    assert runner_of(Session(model)).layout_for(small.inputs_for(model)) is None
+    assert runner_of(Session(model)).executable_for(small.inputs_for(model)) is None

@@ -66,8 +66,9 @@ def tune(
         digest = _digest_to_save(options.path) if save else ""
         tried = grid(available.intra_op)
         same, timings = _measured(lambda limits: session.run(feed, **limits._asdict()), tried, seconds)
-        layout = runner_of(session).layout_for(feed)
-        choice = choose(timings, available.intra_op, None if layout is None else off_critical_path(layout))
+        executable = runner_of(session).executable_for(feed)
+        independent = None if executable is None else off_critical_path(executable)
+        choice = choose(timings, available.intra_op, independent)
         clients = _throughputs(session, feed, available.intra_op, seconds) if with_clients else []
     report = _report(options.path, timings, tried, choice) | {
         "same_outputs": same,
