@@ -119,3 +119,17 @@ def test_a_session_of_a_static_model_has_no_open_plan(tmp_path: Path, size: str)
 
     assert (report["open_plans"], report["per_size"]) == ([], None)
     assert report["steps"][0]["shapes"] == [[int(size), 8]]
+
+
+def test_tiles_that_binding_searches_for_have_sizes(tmp_path: Path) -> None:
+    """A step's results may have shapes that the native core chooses, such as the tiles of Winograd's algorithm."""
+    w = ModelWriter()
+    y = w.op("Conv", "x", w.random(128, 128, 3, 3), pads=[1, 1, 1, 1])
+    path = saved(w.model({"x": (FLOAT, [1, 128, "height", "width"])}, {y: (FLOAT, [1, 128, "h", "w"])}), tmp_path)
+
+    (plan,) = inspected(path)["open_plans"]
+    bound = inspected(path, "--dim", "height=14", "--dim", "width=20")
+
+    assert all(found for each in plan["variants"] for found in each["ranges"].values())
+    assert all(isinstance(dim, int) for step in bound["steps"] for dims in step["shapes"] for dim in dims)
+    assert [128, 14, 20] in [dims[1:] for step in bound["steps"] for dims in step["shapes"]]

@@ -17,6 +17,7 @@ from treadle.errors import ShapeError
 from treadle.graph.dim import RealExpr, is_expression
 from treadle.graph.guard import evaluate
 from treadle.open_plans import sizes_of
+from treadle.passes.lower.searches import FUNCTIONS
 from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan
@@ -80,7 +81,7 @@ def inspect(
         "tasks": sum(len(plan.tasks) for plan in plans),
         "arena_bytes": None if plans[0].rivals else sum(plan.arena_bytes for plan in plans),
         "constant_bytes": sum(b.size for plan in plans for b in plan.buffers if b.home is Home.CONSTANT),
-        "flops": quantity(total(call.flops for plan in plans for call in plan.calls)),
+        "flops": quantity(total(flops_of(call) for plan in plans for call in plan.calls)),
         "isa": plans[0].target.isa,
     }
     if as_json:
@@ -111,12 +112,17 @@ def open_plan(plan: Open) -> dict[str, Any]:
 
 def shape_of(dims: Sequence[int], sizes: Mapping[str, int] | None = None) -> list[float | str]:
     """Returns `dims` for `sizes` of the symbols; without sizes expressions as texts."""
-    return [quantity(dim) if sizes is None else evaluate(dim, sizes) for dim in dims]
+    return [quantity(dim) if sizes is None else evaluate(dim, sizes, FUNCTIONS) for dim in dims]
 
 
 def quantity(value: float) -> float | str:
     """Returns a number, or the text of an expression."""
     return str(value) if is_expression(value) else value
+
+
+def flops_of(call: Call) -> float:
+    """Returns what the step computes; 0 for sizes at which another variant is taken."""
+    return call.flops if call.variant is None else call.flops * call.variant.taken
 
 
 def total(numbers: Iterable[float]) -> float:

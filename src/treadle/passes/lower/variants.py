@@ -43,11 +43,4 @@ def _is_less(left: float, right: float) -> int:
 
 
 def _if_taken(call: Call, name: str, taken: int) -> Call:
-    return replace(
-        call,
-        chunks=call.chunks * taken,
-        cost=call.cost * taken,
-        flops=call.flops * taken,
-        traffic=call.traffic * taken,
-        variant=Variant(name, taken),
-    )
+    return replace(call, chunks=call.chunks * taken, cost=call.cost * taken, variant=Variant(name, taken))
