@@ -125,9 +125,7 @@ def chain(depth: int) -> onnx.ModelProto:
     inner = body([helper.make_node("Neg", ["x"], ["r0"])], "r0")
     for level in range(1, depth + 1):
         other = body([helper.make_node("Abs", ["x"], [f"o{level}"])], f"o{level}")
-        node = helper.make_node(
-            "If", ["a"], [f"r{level}"], name=f"if{level}", then_branch=inner, else_branch=other
-        )
+        node = helper.make_node("If", ["a"], [f"r{level}"], name=f"if{level}", then_branch=inner, else_branch=other)
         inner = body([node], f"r{level}")
     w = ModelWriter()
     w.nodes += inner.node
