@@ -144,6 +144,13 @@ def test_rows_of_constant_weights(columns: int, target: Target) -> None:
     assert (spec.edge == 0) == (columns % (spec.vectors * target.lanes(f32)) == 0)
 
 
+def test_weights_without_rows(target: Target) -> None:
+    """
+    The sum of no products is 0.
+    """
+    check(Product([("s", 0), (0, 40)], constants=(1,)), target, [{"s": rows} for rows in ROWS])
+
+
 def test_an_epilogue_with_a_matrix_of_open_size(target: Target) -> None:
     shapes: list[Dims] = [("s", 24), (24, 70), (70,), ("s", 70)]
     product = Product(shapes, {"epilogue": BIAS_RESIDUAL}, constants=(1, 2))

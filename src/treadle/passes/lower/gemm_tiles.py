@@ -195,17 +195,22 @@ class Parts:
     several: bool
     share: float
 
+    @classmethod
+    def whole(cls, depth: int) -> Parts:
+        """The whole depth at once, panel by panel."""
+        return cls(depth, 1, several=False, share=1.0)
+
 
 def choose_parts(depth: int, size: int, tile: Tile, panels: int, lanes: int, *, packed: bool) -> Parts:
     """The parts of a product of `panels` panels whose factors come from memory; `packed`: the right one is a constant.
 
     Elements have `size` bytes. Where there are many blocks of rows, what a chunk reads of both factors for one part
     stays in L2, however deep the product is. A single block reads each panel once, and waits for memory: short parts of
-    several panels are several streams from it. There is one part where neither helps, and where the depth is open.
-    Parts have one length; the last one may be shorter.
+    several panels are several streams from it. There is one part where neither helps, and where the depth is open
+    or 0. Parts have one length; the last one may be shorter.
     """
-    if is_expression(depth):
-        return Parts(depth, 1, several=False, share=1.0)
+    if is_expression(depth) or depth == 0:
+        return Parts.whole(depth)
     long, blocks = _long_part(depth, size, lanes), tile.blocks
     short = -(-STREAM_BYTES // (tile.vectors * lanes * size * UNROLL)) * UNROLL
     if not packed or short >= depth:
@@ -214,7 +219,7 @@ def choose_parts(depth: int, size: int, tile: Tile, panels: int, lanes: int, *, 
         if blocks == 1:
             return Parts(short, min(STREAMS, panels), short < depth, share=1.0)
         length = depth if blocks < PART_BLOCKS else long
-        return Parts(length, panels, length < depth, length / maximum(depth, 1))
+        return Parts(length, panels, length < depth, length / depth)
     single, fit = (1 - minimum(blocks // number, 1) for number in (2, PART_BLOCKS))
     kept = long + fit * (depth - long)
     by_turns = panels + single * (minimum(STREAMS, panels) - panels)

@@ -194,7 +194,7 @@ def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, 
     a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
     moved = (rows * depth + depth * columns + rows * columns) * dtype.size
     streams = product.b.value.is_constant or (not is_expression(moved) and moved > target.last_cache)
-    parts = Parts(depth, 1, several=False, share=1.0)
+    parts = Parts.whole(depth)
     if streams and each != 4:
         parts = choose_parts(depth, dtype.size, tile, panels, lanes, packed=product.b.value.is_constant)
     block_ns = panel_ns / tile.blocks
