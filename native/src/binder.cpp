@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "treadle/winograd.h"
@@ -16,6 +17,8 @@ constexpr std::int64_t kMostUnits = std::int64_t{1} << 40;  // see tiling.h
 constexpr std::int64_t kMostLines = std::int64_t{1} << 24;  // of an axis whose every partition is tried
 constexpr double kMostTiles = 0x1p60;                       // of a grid, so that their number fits an int64
 
+constexpr std::size_t index_of(BinderOp op) { return static_cast<std::size_t>(op); }
+
 // The kinds of an operation's operands and result: 'i' for integers, 'r' for reals; first the result.
 constexpr std::array<const char*, 34> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
@@ -26,9 +29,9 @@ constexpr std::array<const char*, 34> kSignatures{
     "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii",
     "iiiiiiiiiiiirrrriii",  // winograd_tiles to winograd_total
 };
-static_assert(kSignatures.size() == static_cast<std::size_t>(BinderOp::winograd_total) + 1);
+static_assert(kSignatures.size() == index_of(BinderOp::winograd_total) + 1);
 
-bool is_winograd(std::int32_t op) { return op >= static_cast<std::int32_t>(BinderOp::winograd_tiles); }
+constexpr BinderOp kFirstSearch = BinderOp::conv_units;  // those from here on are results of searches
 
 // Found is what a search has found: the results of its operations in their order.
 using Found = std::array<std::int64_t, 5>;
@@ -80,7 +83,7 @@ void require_axis(std::int64_t size, std::int64_t most, std::size_t row) {
     if (size > most) fail(BindingFailure::Kind::range, row, "partitions a convolution of too many results");
 }
 
-ConvPartition chunk_of(const ConvRequest& request, std::size_t row) {
+Found search(const ConvRequest& request, std::size_t row) {
     require_axis(request.units, kMostUnits, row);
     require_axis(request.groups, kMostLines, row);
     if (static_cast<double>(request.units) * static_cast<double>(request.groups) > kMostTiles / 16) {
@@ -93,14 +96,16 @@ ConvPartition chunk_of(const ConvRequest& request, std::size_t row) {
     if (std::min(request.weight_bytes, request.x_bytes) < 0 || most * bytes > kMostTiles) {
         fail(BindingFailure::Kind::range, row, "partitions a convolution that moves more than 2**60 bytes");
     }
-    return partition_conv(request);
+    const ConvPartition chunk = partition_conv(request);
+    return {chunk.units, chunk.groups};
 }
 
-PlanePartition chunk_of(std::int64_t planes, std::int64_t rows, double ns, std::size_t row) {
+Found search(std::int64_t planes, std::int64_t rows, double ns, std::size_t row) {
     require_axis(planes, kMostLines, row);
     require_axis(rows, kMostLines, row);
     require_finite(ns, row);
-    return partition_planes(planes, rows, ns);
+    const PlanePartition chunk = partition_planes(planes, rows, ns);
+    return {chunk.planes, chunk.rows};
 }
 
 Found search(const GridRequest& request, std::size_t row) {
@@ -162,15 +167,17 @@ Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Op
                     signature[static_cast<std::size_t>(k + 1)] == 'i' ? Kind::integer : Kind::real);
         }
         kinds_[first + row] = signature[0] == 'i' ? Kind::integer : Kind::real;
-        if (op >= static_cast<std::int32_t>(BinderOp::grid_batches)) add_search(row);
+        if (static_cast<BinderOp>(op) >= kFirstSearch) add_search(row);
     }
 }
 
 void Binder::add_search(std::size_t row) {
     const auto request = [this](std::size_t of) {
-        const std::size_t count = is_winograd(operations_[of].op) ? 18 : 9;
-        return std::span(operands_).subspan(static_cast<std::size_t>(operations_[of].first_operand), count);
+        const auto [op, begin] = operations_[of];
+        const std::size_t count = std::string_view(kSignatures[static_cast<std::size_t>(op)]).size() - 1;
+        return std::span(operands_).subspan(static_cast<std::size_t>(begin), count);
     };
+    // Searches of different kinds have different numbers of operands.
     const auto same = std::ranges::find_if(search_rows_, [&](std::size_t other) {
         return std::ranges::equal(request(other), request(row));
     });
@@ -217,6 +224,12 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
         const auto real = [&](int k) { return to_real(integer(k)); };
         const auto set_real = [&](double number) { *result = std::bit_cast<Slot>(number); };
         const auto op = static_cast<BinderOp>(operations_[row].op);
+        // Searches once for all operations with the same operands. `first`: the operation of the first result.
+        const auto set_found = [&](BinderOp first, const auto& searched) {
+            const auto number = static_cast<std::size_t>(searches_[searches++]);
+            if (number == found.size()) found.push_back(searched());
+            *result = found[number][index_of(op) - index_of(first)];
+        };
         switch (op) {
             case BinderOp::add: require_fit(__builtin_add_overflow(integer(0), integer(1), result), row); break;
             case BinderOp::sub: require_fit(__builtin_sub_overflow(integer(0), integer(1), result), row); break;
@@ -244,46 +257,37 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
             case BinderOp::round: *result = to_integer(std::nearbyint(real(0)), row); break;
             case BinderOp::units_per_chunk: *result = partition(integer(0), real(1), integer(2), row); break;
             case BinderOp::conv_units:
-            case BinderOp::conv_groups: {
-                const ConvPartition chunk = chunk_of({integer(0), integer(1), real(2), integer(3), integer(4)}, row);
-                *result = op == BinderOp::conv_units ? chunk.units : chunk.groups;
+            case BinderOp::conv_groups:
+                set_found(BinderOp::conv_units, [&] {
+                    return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4)}, row);
+                });
                 break;
-            }
             case BinderOp::planes_planes:
-            case BinderOp::planes_rows: {
-                const PlanePartition chunk = chunk_of(integer(0), integer(1), real(2), row);
-                *result = op == BinderOp::planes_planes ? chunk.planes : chunk.rows;
+            case BinderOp::planes_rows:
+                set_found(BinderOp::planes_planes, [&] { return search(integer(0), integer(1), real(2), row); });
                 break;
-            }
             case BinderOp::grid_batches:
             case BinderOp::grid_blocks:
-            case BinderOp::grid_panels: {
-                const auto number = static_cast<std::size_t>(searches_[searches++]);
-                if (number == found.size()) {
-                    found.push_back(search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5),
-                                                       integer(6), integer(7) != 0, real(8)},
-                                           row));
-                }
-                *result = found[number][static_cast<std::size_t>(op) - static_cast<std::size_t>(BinderOp::grid_batches)];
+            case BinderOp::grid_panels:
+                set_found(BinderOp::grid_batches, [&] {
+                    return search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5),
+                                              integer(6), integer(7) != 0, real(8)},
+                                  row);
+                });
                 break;
-            }
             case BinderOp::winograd_tiles:
             case BinderOp::winograd_groups:
             case BinderOp::winograd_input:
             case BinderOp::winograd_product:
-            case BinderOp::winograd_total: {
-                const auto number = static_cast<std::size_t>(searches_[searches++]);
-                if (number == found.size()) {
-                    found.push_back(search(
+            case BinderOp::winograd_total:
+                set_found(BinderOp::winograd_tiles, [&] {
+                    return search(
                         WinogradRequest{integer(0), integer(1), integer(2), integer(3), integer(4), integer(5),
                                         integer(6), integer(7), integer(8), integer(9), integer(10) != 0, real(11),
                                         real(12), real(13), real(14), integer(15), integer(16), integer(17)},
-                        row));
-                }
-                *result =
-                    found[number][static_cast<std::size_t>(op) - static_cast<std::size_t>(BinderOp::winograd_tiles)];
+                        row);
+                });
                 break;
-            }
         }
     }
     return slots;

@@ -191,10 +191,20 @@ ConvPartition partition_conv(const ConvRequest& request) {
 
 PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns) {
     const double wanted = wanted_chunks(ns);
+    const auto lost_by = [&](PlanePartition chunk) {
+        return load_imbalance({planes, chunk.planes}, {rows, chunk.rows}, wanted);
+    };
+    // A partition that loses least has no number of chunks for which alone more is charged than this one loses in all.
+    const auto about = std::max(std::int64_t{1}, static_cast<std::int64_t>(wanted));
+    const double bound = lost_by(about <= planes ? PlanePartition{ceil_div(planes, about), rows}
+                                                 : PlanePartition{1, ceil_div(rows, std::min(rows, about / planes))});
+    const double fewest = 0.999 * wanted * std::exp(-bound / kTooFew), most = 1.001 * wanted * std::exp(bound / kTooMany);
     PlanePartition best{planes, rows};
     double lowest = std::numeric_limits<double>::infinity();
     const auto consider = [&](PlanePartition chunk) {
-        const double lost = load_imbalance({planes, chunk.planes}, {rows, chunk.rows}, wanted);
+        const double chunks = real(ceil_div(planes, chunk.planes) * ceil_div(rows, chunk.rows));
+        if (chunks < fewest || chunks > most) return;
+        const double lost = lost_by(chunk);
         if (lost >= lowest) return;
         lowest = lost;
         best = chunk;
