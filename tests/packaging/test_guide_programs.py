@@ -79,6 +79,8 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "shapes.md: import numpy": (WORDS, "", ""),
     "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before <= 1 and not plan.serves(sizes)", ""),
     "shapes.md: d = torch.export": (JOINED, "assert len(session.open_plans()) == 1", "torch"),
+    "onnxruntime.md: import treadle.compat.onnxruntime as ort": (f"{PLAIN}x = inputs['x']", "assert outputs", ""),
+    "onnxruntime.md: import treadle.compat.onnxruntime\n": ("", "onnxruntime.InferenceSession", ""),
     "tensorflow.md: import treadle.compat": ("", "", ""),
     "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
     "tensorflow.md: session = treadle.Session": (GRAPH, "", ""),
@@ -93,6 +95,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
 
 NOT_RUN = {
     "threads.md: treadle.threads.set_matmul_provider": "needs MKL, OpenBLAS and oneDNN",
+    "onnxruntime.md: python -m": "a program of the user's",
     "tensorflow.md: from tensorflow.python": "TensorFlow's own program, which saves a model",
     "pytorch.md: import treadle.compat.torch as torch": "the one line that changes",
 }

@@ -10,7 +10,7 @@ import pytest
 from tests.packaging.sources import ROOT, dependencies, imports, modules
 
 LAYERS: list[set[str]] = [
-    {"cli"},
+    {"cli", "ort"},
     {"tune"},
     {"compat"},
     {"compile"},

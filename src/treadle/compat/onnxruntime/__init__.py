@@ -1,0 +1,117 @@
+"""onnxruntime's names on treadle: `import treadle.compat.onnxruntime as ort`.
+
+    import treadle.compat.onnxruntime as ort                      a program of your own: one changed line
+    treadle.compat.onnxruntime.install()                          packages that import onnxruntime: one call before
+    python -m treadle.ort program.py ARGUMENTS                    nothing changed at all
+
+Sessions share treadle's one team of threads, whatever their number; numbers of threads in SessionOptions are limits
+within it. What treadle cannot run runs on onnxruntime itself where that is installed, with a warning; `strict=True`
+refuses it. `__version__` is the version of onnxruntime whose interface this is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from treadle import __version__ as _treadle_version
+from treadle.compat.onnxruntime.binding import IOBinding as IOBinding
+from treadle.compat.onnxruntime.binding import SessionIOBinding as SessionIOBinding
+from treadle.compat.onnxruntime.describe import ModelMetadata as ModelMetadata
+from treadle.compat.onnxruntime.describe import NodeArg as NodeArg
+from treadle.compat.onnxruntime.enums import ExecutionMode as ExecutionMode
+from treadle.compat.onnxruntime.enums import ExecutionOrder as ExecutionOrder
+from treadle.compat.onnxruntime.enums import GraphOptimizationLevel as GraphOptimizationLevel
+from treadle.compat.onnxruntime.enums import OrtAllocatorType as OrtAllocatorType
+from treadle.compat.onnxruntime.enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
+from treadle.compat.onnxruntime.enums import OrtMemType as OrtMemType
+from treadle.compat.onnxruntime.enums import OrtSparseFormat as OrtSparseFormat
+from treadle.compat.onnxruntime.install import install as install
+from treadle.compat.onnxruntime.install import uninstall as uninstall
+from treadle.compat.onnxruntime.options import RunOptions as RunOptions
+from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
+from treadle.compat.onnxruntime.peer import PeerWarning as PeerWarning
+from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
+from treadle.compat.onnxruntime.values import OrtArenaCfg as OrtArenaCfg
+from treadle.compat.onnxruntime.values import OrtDevice as OrtDevice
+from treadle.compat.onnxruntime.values import OrtMemoryInfo as OrtMemoryInfo
+from treadle.compat.onnxruntime.values import OrtValue as OrtValue
+
+__version__ = "1.32.0"
+
+_MOST_SEVERE = 4
+
+
+def get_available_providers() -> list[str]:
+    """Return the execution providers there are: the CPU."""
+    return ["CPUExecutionProvider"]
+
+
+def get_all_providers() -> list[str]:
+    """Return the execution providers that treadle knows: the CPU."""
+    return ["CPUExecutionProvider"]
+
+
+def get_device() -> str:
+    """Return "CPU"."""
+    return "CPU"
+
+
+def get_build_info() -> str:
+    """Return what stands behind the names of onnxruntime."""
+    return f"treadle {_treadle_version}, which serves the interface of onnxruntime {__version__}"
+
+
+def get_version_string() -> str:
+    """Return the version of onnxruntime whose interface this is."""
+    return __version__
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Check a severity. treadle logs nothing: it raises errors and gives warnings."""
+    if not 0 <= severity <= _MOST_SEVERE:
+        raise RuntimeError("Invalid logging severity. 0:Verbose, 1:Info, 2:Warning, 3:Error, 4:Fatal")
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Do nothing: treadle logs nothing."""
+
+
+def set_seed(seed: int) -> None:
+    """Warn: random ops have the seeds that the model gives them."""
+    warnings.warn(f"set_seed({seed}) has no effect: random ops have the seeds that the model gives them", stacklevel=2)
+
+
+def disable_telemetry_events() -> None:
+    """Do nothing: there is no telemetry."""
+
+
+def enable_telemetry_events() -> None:
+    """Do nothing: there is no telemetry."""
+
+
+def preload_dlls(**options: Any) -> None:
+    """Do nothing: no libraries of GPUs are used."""
+
+
+def has_collective_ops() -> bool:
+    """Return False."""
+    return False
+
+
+def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: Any = None) -> None:
+    """Do nothing: treadle has allocators of its own, which all sessions share."""
+
+
+def set_global_thread_pool_sizes(intra_op: int, inter_op: int) -> None:
+    """Set the limits of the process's team, as `treadle.threads.set` does; 0 is automatic."""
+    from treadle.runtime import threads
+
+    threads.set(intra_op=max(0, intra_op), inter_op=max(0, inter_op))
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"module 'treadle.compat.onnxruntime' has no attribute {name!r}: onnxruntime {__version__} may have it, "
+        "treadle does not"
+    )

@@ -1,0 +1,39 @@
+"""Names of onnxruntime.capi.onnxruntime_pybind11_state: options, values and exceptions."""
+
+from treadle.compat.onnxruntime import get_all_providers as get_all_providers
+from treadle.compat.onnxruntime import get_available_providers as get_available_providers
+from treadle.compat.onnxruntime import get_build_info as get_build_info
+from treadle.compat.onnxruntime import get_device as get_device
+from treadle.compat.onnxruntime import get_version_string as get_version_string
+from treadle.compat.onnxruntime import set_default_logger_severity as set_default_logger_severity
+from treadle.compat.onnxruntime import set_default_logger_verbosity as set_default_logger_verbosity
+from treadle.compat.onnxruntime import set_seed as set_seed
+from treadle.compat.onnxruntime.binding import SessionIOBinding as SessionIOBinding
+from treadle.compat.onnxruntime.describe import ModelMetadata as ModelMetadata
+from treadle.compat.onnxruntime.describe import NodeArg as NodeArg
+from treadle.compat.onnxruntime.enums import ExecutionMode as ExecutionMode
+from treadle.compat.onnxruntime.enums import ExecutionOrder as ExecutionOrder
+from treadle.compat.onnxruntime.enums import GraphOptimizationLevel as GraphOptimizationLevel
+from treadle.compat.onnxruntime.enums import OrtAllocatorType as OrtAllocatorType
+from treadle.compat.onnxruntime.enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
+from treadle.compat.onnxruntime.enums import OrtMemType as OrtMemType
+from treadle.compat.onnxruntime.enums import OrtSparseFormat as OrtSparseFormat
+from treadle.compat.onnxruntime.errors import EngineError as EngineError
+from treadle.compat.onnxruntime.errors import EPFail as EPFail
+from treadle.compat.onnxruntime.errors import Fail as Fail
+from treadle.compat.onnxruntime.errors import InvalidArgument as InvalidArgument
+from treadle.compat.onnxruntime.errors import InvalidGraph as InvalidGraph
+from treadle.compat.onnxruntime.errors import InvalidProtobuf as InvalidProtobuf
+from treadle.compat.onnxruntime.errors import ModelLoaded as ModelLoaded
+from treadle.compat.onnxruntime.errors import NoModel as NoModel
+from treadle.compat.onnxruntime.errors import NoSuchFile as NoSuchFile
+from treadle.compat.onnxruntime.errors import NotFound as NotFound
+from treadle.compat.onnxruntime.errors import NotImplemented as NotImplemented  # noqa: A004
+from treadle.compat.onnxruntime.errors import RuntimeException as RuntimeException
+from treadle.compat.onnxruntime.options import RunOptions as RunOptions
+from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
+from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
+from treadle.compat.onnxruntime.values import OrtArenaCfg as OrtArenaCfg
+from treadle.compat.onnxruntime.values import OrtDevice as OrtDevice
+from treadle.compat.onnxruntime.values import OrtMemoryInfo as OrtMemoryInfo
+from treadle.compat.onnxruntime.values import OrtValue as OrtValue

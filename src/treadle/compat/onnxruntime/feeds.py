@@ -1,0 +1,104 @@
+"""Inputs of runs as onnxruntime takes them: checked by name, type, rank and size, with its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.onnxruntime.describe import NodeArg, type_name
+from treadle.compat.onnxruntime.errors import InvalidArgument, error
+from treadle.compat.onnxruntime.values import OrtValue
+
+Array = np.ndarray[Any, Any]
+
+_FIX = " Please fix either the inputs/outputs or the model."
+
+
+def arrays_of(declared: Mapping[str, NodeArg], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of `given` for the declared inputs.
+
+    Raises ValueError if inputs are missing, RuntimeError for a value that is no array, InvalidArgument for the rest.
+    """
+    check_complete(declared, given)
+    arrays = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise TypeError(f"run(): names of inputs are str, got {name!r}")
+        if name not in declared:
+            raise error(InvalidArgument, f"Invalid input name: {name}")
+        arrays[name] = _converted(declared[name], value)
+    for name, array in arrays.items():
+        _check(declared[name], array)
+    return arrays
+
+
+def check_complete(declared: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise ValueError if inputs are missing, AttributeError if `given` is no mapping."""
+    names = given.keys()
+    missing = [name for name in declared if name not in names]
+    if missing:
+        raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(names)}).")
+
+
+def check_names(names: Sequence[str], outputs: Mapping[str, NodeArg]) -> None:
+    """Check the names of the outputs of a run. Raises TypeError or InvalidArgument."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"run(): output names are a sequence of str, got {names!r}")
+    for name in names:
+        if name not in outputs:
+            raise error(InvalidArgument, f"Invalid output name:{name}")
+
+
+def _converted(declared: NodeArg, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype.isnative:
+            return value
+        raise RuntimeError(f"input '{declared.name}': its dtype {value.dtype} has not this machine's byte order")
+    if isinstance(value, OrtValue):
+        return value.numpy()
+    if isinstance(value, list):
+        if declared.type.startswith("seq("):
+            return value
+        return _from_list(declared, value)
+    if isinstance(value, dict):
+        raise error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
+    if isinstance(value, tuple | str):
+        raise RuntimeError(f"Input must be a list of dictionaries or a single numpy array for input '{declared.name}'.")
+    raise RuntimeError(f"Unable to handle object of type {type(value)}")
+
+
+def _from_list(declared: NodeArg, value: list[Any]) -> Array:
+    try:
+        if declared.type == "tensor(string)":
+            array: Array = np.array(value, object)
+            if all(isinstance(item, str) for item in array.ravel()):
+                return array
+        elif declared.dtype is not None:
+            return np.array(value, declared.dtype)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise RuntimeError("Could not create tensor from given input list")
+
+
+def _check(declared: NodeArg, array: Any) -> None:
+    if not isinstance(array, np.ndarray):
+        return
+    actual = type_name(array.dtype)
+    if actual is None:
+        raise RuntimeError(f"Numpy_type {array.dtype.num} can't be converted to MLDataType.")
+    if actual != declared.type:
+        raise error(InvalidArgument, f"Unexpected input data type. Actual: ({actual}) , expected: ({declared.type})")
+    wanted = declared.shape
+    if declared.ranked and len(wanted) != array.ndim:
+        got = f"Got: {array.ndim} Expected: {len(wanted)}"
+        raise error(InvalidArgument, f"Invalid rank for input: {declared.name} {got}{_FIX}")
+    wrong = [
+        f" index: {axis} Got: {size} Expected: {want}\n"
+        for axis, (size, want) in enumerate(zip(array.shape, wanted, strict=False))
+        if isinstance(want, int) and want != size
+    ]
+    if wrong:
+        text = f"Got invalid dimensions for input: {declared.name} for the following indices\n{''.join(wrong)}{_FIX}"
+        raise error(InvalidArgument, text)

@@ -1,0 +1,298 @@
+"""SessionOptions and RunOptions.
+
+`MEANING` says of every setting what a session makes of it. Numbers of threads become limits within the process's one
+team. Settings without a meaning here are kept, and `InferenceSession.ignored_options` lists those that were changed.
+Settings that would change results are refused.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from treadle.compat.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from treadle.compat.onnxruntime.errors import NotImplemented as Unsupported
+from treadle.compat.onnxruntime.errors import error
+from treadle.runtime.control import CancelToken
+
+USED, IGNORED = "used", "ignored"
+
+MEANING: dict[str, str] = {
+    "intra_op_num_threads": USED,
+    "inter_op_num_threads": USED,
+    "execution_mode": USED,
+    "enable_profiling": USED,
+    "profile_file_prefix": USED,
+    "execution_order": IGNORED,
+    "graph_optimization_level": IGNORED,
+    "enable_cpu_mem_arena": IGNORED,
+    "enable_mem_pattern": IGNORED,
+    "enable_mem_reuse": IGNORED,
+    "log_severity_level": IGNORED,
+    "log_verbosity_level": IGNORED,
+    "logid": IGNORED,
+    "use_deterministic_compute": IGNORED,
+    "use_per_session_threads": IGNORED,
+}
+"""What a session makes of a setting. Results are deterministic and threads shared whatever is set."""
+
+_REFUSED_KEYS = ("session.model_external_initializers_file_folder_path", "ep.context_enable", "ep.context_file_path")
+"""Entries of the configuration that would change what is loaded or written."""
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, float):
+        raise TypeError(f"wanted an int, got {value!r}")
+    return operator.index(value)
+
+
+def _of(kind: type) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"wanted {kind.__name__}, got {value!r}")
+        return value
+
+    return checked
+
+
+class _Setting:
+    """A setting of an options object: what converts its values, and its default."""
+
+    def __init__(self, convert: Callable[[Any], Any], default: Any) -> None:
+        self.convert, self.default, self.name = convert, default, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return self if owner is None else owner.values.get(self.name, self.default)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        try:
+            owner.values[self.name] = self.convert(value)
+        except TypeError as fault:
+            raise TypeError(f"{type(owner).__name__}.{self.name}: {fault}") from None
+
+
+class _Options:
+    """Settings by name, and entries of a configuration.
+
+    Attributes:
+        values: The settings that were set.
+        entries: The entries of the configuration.
+    """
+
+    __slots__ = ("entries", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.entries: dict[str, str] = {}
+
+    def _add_entry(self, key: str, value: str) -> None:
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"{type(self).__name__}: wanted a key and a value as str, got {key!r} and {value!r}")
+        self.entries[key] = value
+
+    def _entry(self, key: str) -> str:
+        if key not in self.entries:
+            raise RuntimeError(f"{type(self).__name__} does not have configuration with key: {key}")
+        return self.entries[key]
+
+
+class SessionOptions(_Options):
+    """The settings of a session, with the names and defaults of onnxruntime.
+
+    Attributes:
+        dimensions: Fixed sizes of open dimensions, by name.
+        denotations: The same by denotation.
+        for_peer: What only onnxruntime itself can do: names of methods, and what calls them for its options.
+    """
+
+    __slots__ = ("denotations", "dimensions", "for_peer")
+
+    intra_op_num_threads = _Setting(_integer, 0)
+    inter_op_num_threads = _Setting(_integer, 0)
+    execution_mode = _Setting(_of(ExecutionMode), ExecutionMode.ORT_SEQUENTIAL)
+    execution_order = _Setting(_of(ExecutionOrder), ExecutionOrder.DEFAULT)
+    graph_optimization_level = _Setting(_of(GraphOptimizationLevel), GraphOptimizationLevel.ORT_ENABLE_ALL)
+    enable_cpu_mem_arena = _Setting(bool, default=True)
+    enable_mem_pattern = _Setting(bool, default=True)
+    enable_mem_reuse = _Setting(bool, default=True)
+    enable_profiling = _Setting(bool, default=False)
+    profile_file_prefix = _Setting(_of(str), "onnxruntime_profile_")
+    optimized_model_filepath = _Setting(_of(str), "")
+    log_severity_level = _Setting(_integer, -1)
+    log_verbosity_level = _Setting(_integer, 0)
+    logid = _Setting(_of(str), "")
+    use_deterministic_compute = _Setting(bool, default=False)
+    use_per_session_threads = _Setting(bool, default=True)
+
+    def __init__(self) -> None:
+        """Make options that change nothing."""
+        super().__init__()
+        self.dimensions: dict[str, int] = {}
+        self.denotations: dict[str, int] = {}
+        self.for_peer: list[tuple[str, Callable[[Any], None]]] = []
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Set an entry of the configuration."""
+        self._add_entry(key, value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        """Return an entry of the configuration. Raises RuntimeError if it was not set."""
+        return self._entry(key)
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Give the open dimension `name` a fixed size."""
+        self.dimensions[_of(str)(name)] = _integer(size)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Give all open dimensions with this denotation a fixed size."""
+        self.denotations[_of(str)(denotation)] = _integer(size)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Have the session use ops of a library: only onnxruntime itself can."""
+        self.for_peer.append(("register_custom_ops_library", lambda peer: peer.register_custom_ops_library(path)))
+
+    def add_initializer(self, name: str, value: Any) -> None:
+        """Replace an initialiser: only onnxruntime itself can."""
+        self.for_peer.append(("add_initializer", lambda peer: peer.add_initializer(name, value)))
+
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Give external initialisers by value: only onnxruntime itself can."""
+        self.for_peer.append(("add_external_initializers", lambda peer: peer.add_external_initializers(names, values)))
+
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
+        """Name a provider; the CPU is used whatever it is."""
+        self.entries[f"provider.{name}"] = str(dict(options))
+
+    def has_providers(self) -> bool:
+        """Return True if a provider was named."""
+        return any(key.startswith("provider.") for key in self.entries)
+
+
+class RunOptions(_Options):
+    """The settings of runs, with the names and defaults of onnxruntime. Threads may share one.
+
+    Attributes:
+        token: What `terminate` cancels.
+    """
+
+    __slots__ = ("_followers", "_lock", "token")
+
+    log_severity_level = _Setting(_integer, -1)
+    log_verbosity_level = _Setting(_integer, 0)
+    logid = _Setting(_of(str), "")
+    only_execute_path_to_fetches = _Setting(bool, default=False)
+
+    def __init__(self) -> None:
+        """Make options that change nothing."""
+        super().__init__()
+        self.token = CancelToken()
+        self._lock = threading.Lock()
+        self._followers: list[Any] = []  # guarded by _lock
+
+    @property
+    def terminate(self) -> bool:
+        """True ends all runs in progress that were started with these options, and lets none begin."""
+        return self.token.cancelled
+
+    @terminate.setter
+    def terminate(self, value: bool) -> None:
+        with self._lock:
+            if value:
+                self.token.cancel()
+                for options in self._followers:
+                    options.terminate = True
+            elif self.token.cancelled:
+                self.token = CancelToken()
+
+    @contextmanager
+    def followed_by(self, options: Any) -> Iterator[None]:
+        """Pass `terminate` on to `options`, which a run has that is not treadle's, while the block runs."""
+        with self._lock:
+            options.terminate = self.terminate
+            self._followers.append(options)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._followers.remove(options)
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Set an entry of the configuration."""
+        self._add_entry(key, value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Return an entry of the configuration. Raises RuntimeError if it was not set."""
+        return self._entry(key)
+
+
+class Limits(NamedTuple):
+    """The limits of a session's runs; None for those of the process."""
+
+    intra_op: int | None
+    inter_op: int | None
+
+
+def limits_of(options: SessionOptions, available: int) -> Limits:
+    """Return the limits of a session. A number of threads above `available`, the CPUs of this process, means all.
+
+    onnxruntime takes 0 and negative numbers for its default. In the sequential mode, `intra_op_num_threads` are all
+    threads of a session: here nodes may run at once on them.
+    """
+    asked = options.intra_op_num_threads
+    intra_op = min(asked, available) if asked > 0 else None
+    if options.execution_mode is ExecutionMode.ORT_SEQUENTIAL:
+        return Limits(intra_op, intra_op)
+    asked = options.inter_op_num_threads
+    return Limits(intra_op, min(asked, available) if asked > 0 else None)
+
+
+def ignored(options: SessionOptions) -> tuple[str, ...]:
+    """Return the settings that were changed and have no meaning here, entries of the configuration included."""
+    changed = [
+        name
+        for name, value in options.values.items()
+        if MEANING.get(name) == IGNORED and value != getattr(SessionOptions, name).default
+    ]
+    return (*sorted(changed), *sorted(options.entries))
+
+
+def only_in_the_peer(options: SessionOptions) -> str | None:
+    """Return what `options` ask for that only onnxruntime itself can do; None if there is nothing."""
+    if options.for_peer:
+        return options.for_peer[0][0]
+    if options.optimized_model_filepath:
+        return "optimized_model_filepath"
+    return next((key for key in _REFUSED_KEYS if key in options.entries), None)
+
+
+def copy_to_peer(options: SessionOptions, peer: Any, module: Any, threads: int) -> None:
+    """Give the options of onnxruntime itself, `peer`, the settings of `options`; at most `threads` threads each way."""
+    for name, value in options.values.items():
+        enum = getattr(module, type(value).__name__, None)
+        setattr(peer, name, value if enum is None else getattr(enum, value.name))
+    for name in ("intra_op_num_threads", "inter_op_num_threads"):
+        asked = getattr(options, name)
+        setattr(peer, name, min(asked, threads) if asked > 0 else threads)
+    for key, value in options.entries.items():
+        if not key.startswith("provider."):
+            peer.add_session_config_entry(key, value)
+    for name, size in options.dimensions.items():
+        peer.add_free_dimension_override_by_name(name, size)
+    for denotation, size in options.denotations.items():
+        peer.add_free_dimension_override_by_denotation(denotation, size)
+    for _, apply in options.for_peer:
+        apply(peer)
+
+
+def refusal(what: str) -> Exception:
+    """Return the error for something that only onnxruntime itself can do, where it may not or cannot stand in."""
+    return error(
+        Unsupported,
+        f"{what}: treadle has nothing like it, and onnxruntime itself is not installed or not allowed (strict=True)",
+    )

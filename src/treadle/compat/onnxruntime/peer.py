@@ -1,0 +1,91 @@
+"""onnxruntime itself, for models that treadle cannot run: where it is installed, also beneath install()."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from treadle.compat.onnxruntime.errors import BY_NAME
+from treadle.compat.onnxruntime.options import RunOptions
+
+NAME = "onnxruntime"
+
+_lock = threading.Lock()
+_module: ModuleType | None = None
+_told: set[str] = set()
+
+
+class PeerWarning(UserWarning):
+    """A session runs on onnxruntime itself, with threads of its own."""
+
+
+def is_stand_in(module: ModuleType | None) -> bool:
+    """Return True if a module with the peer's name is treadle's."""
+    return module is not None and getattr(module, "__treadle__", False)
+
+
+def load() -> ModuleType | None:
+    """Return onnxruntime itself; None if it is not installed."""
+    global _module  # noqa: PLW0603 - one a process
+    with _lock:
+        if _module is None:
+            found = sys.modules.get(NAME)
+            _module = found if found is not None and not is_stand_in(found) else _import_beneath()
+        return _module
+
+
+def _import_beneath() -> ModuleType | None:
+    """Import it while treadle's modules of this name are out of the way."""
+    hidden = {name: module for name, module in sys.modules.items() if name.split(".")[0] == NAME}
+    for name in hidden:
+        del sys.modules[name]
+    try:
+        return importlib.import_module(NAME) if importlib.util.find_spec(NAME) is not None else None
+    except ImportError:
+        return None
+    finally:
+        if hidden:
+            for name in [name for name in sys.modules if name.split(".")[0] == NAME]:
+                del sys.modules[name]
+            sys.modules.update(hidden)
+
+
+def tell(model: str, why: str) -> None:
+    """Warn, once for each model and reason, that a session runs on onnxruntime itself."""
+    text = f"{model} runs on onnxruntime itself, on threads of its own that treadle does not control: {why}"
+    with _lock:
+        if text in _told:
+            return
+        _told.add(text)
+    warnings.warn(text, PeerWarning, stacklevel=4)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the exceptions of onnxruntime itself in the block into treadle's of the same names."""
+    try:
+        yield
+    except Exception as failure:
+        kind = BY_NAME.get(type(failure).__name__)
+        if kind is None or type(failure).__module__.split(".")[0] != NAME:
+            raise
+        raise kind(*failure.args) from failure
+
+
+@contextmanager
+def options_of(options: RunOptions | None) -> Iterator[Any]:
+    """Yield onnxruntime's own options for a run; setting `terminate` of `options` ends it."""
+    module = load()
+    if options is None or module is None:
+        yield None
+        return
+    own = module.RunOptions()
+    with options.followed_by(own):
+        yield own

@@ -1,0 +1,446 @@
+"""InferenceSession: a model as programs for onnxruntime use it, run by treadle."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.onnxruntime import peer
+from treadle.compat.onnxruntime.binding import IOBinding
+from treadle.compat.onnxruntime.describe import ModelMetadata, NodeArg, metadata_of, node_args
+from treadle.compat.onnxruntime.errors import Fail, InvalidArgument, NoSuchFile, bare, error, of, translated
+from treadle.compat.onnxruntime.feeds import arrays_of, check_complete, check_names
+from treadle.compat.onnxruntime.options import (
+    RunOptions,
+    SessionOptions,
+    copy_to_peer,
+    ignored,
+    limits_of,
+    only_in_the_peer,
+    refusal,
+)
+from treadle.compat.onnxruntime.profile import Profile
+from treadle.compat.onnxruntime.values import OrtValue, require_cpu
+from treadle.compile import Session
+from treadle.errors import TreadleError, UnsupportedModelError
+from treadle.runtime.pool import threads_of
+from treadle.runtime.threads import ThreadSettings
+
+Array = np.ndarray[Any, Any]
+_MOST_CHECKED = 64
+"""How many forms of inputs a session remembers as checked."""
+
+Callback = Callable[[list[Any], Any, str], None]
+
+CPU = "CPUExecutionProvider"
+
+strict_default = False
+"""Whether sessions that do not say `strict` refuse what treadle cannot run."""
+
+
+class InferenceSession:
+    """A model that is ready to run. Threads may share it.
+
+    Args:
+        path_or_bytes: A path, or the bytes of an ONNX model.
+        sess_options: Settings; None for the defaults.
+        providers: Names of execution providers, or pairs of a name and options. The CPU serves all; others get a
+            warning, as onnxruntime gives for those that are not installed.
+        provider_options: Options in the order of `providers`; they have no meaning here.
+        strict: True refuses a model that treadle cannot run, in place of running it on onnxruntime itself.
+        **kwargs: Ignored, as onnxruntime does.
+
+    Raises:
+        NoSuchFile: There is no such file.
+        InvalidProtobuf: The file cannot be read.
+        InvalidGraph: The model is not valid.
+        NotImplemented: Neither treadle nor onnxruntime itself can run it.
+        TypeError: An argument has a wrong type.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | os.PathLike[str],
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Load and compile the model."""
+        if isinstance(path_or_bytes, str | os.PathLike):
+            self._model_path: str | None = os.fspath(path_or_bytes)
+            self._model_bytes: bytes | None = None
+        elif isinstance(path_or_bytes, bytes):
+            self._model_path, self._model_bytes = None, path_or_bytes
+        else:
+            raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            raise TypeError(f"sess_options: wanted SessionOptions or None, got {sess_options!r}")
+        self._sess_options = SessionOptions() if sess_options is None else sess_options
+        self._strict = strict_default if strict is None else strict
+        self._enable_fallback = True
+        self._peer: Any = None
+        self._description: Any = None
+        self._profile: Profile | None = None
+        self._profiling_start_time_ns = 0
+        self._lock = threading.Lock()
+        self._checked: set[tuple[Any, ...]] = set()
+        _check_providers(providers, provider_options)
+        self._load()
+
+    def _load(self) -> None:
+        if self._model_path is not None and not Path(self._model_path).exists():
+            path = self._model_path
+            raise error(NoSuchFile, f"Load model from {path} failed:Load model {path} failed. File doesn't exist")
+        if self._model_bytes == b"":
+            raise error(InvalidArgument, "No graph was found in the protobuf.")
+        model = self._model
+        if what := only_in_the_peer(self._sess_options):
+            self._use_peer(model, what, None)
+            return
+        limits = limits_of(self._sess_options, threads_of(None, "InferenceSession").topology().available)
+        with translated():
+            try:
+                self._sess: Any = Session(model, intra_op=limits.intra_op, inter_op=limits.inter_op)
+            except UnsupportedModelError as failure:
+                self._use_peer(model, " ".join(map(str.strip, str(failure).splitlines()[:2])), failure)
+                return
+            self._description = _describe(model)  # now: the file may be gone when it is asked for
+        if self._sess_options.enable_profiling:
+            self._profile = Profile(self._sess_options.profile_file_prefix)
+            self._profiling_start_time_ns = self._profile.start_ns
+
+    def _use_peer(self, model: Any, why: str, failure: UnsupportedModelError | None) -> None:
+        module = None if self._strict else peer.load()
+        if module is None:
+            if failure is not None:
+                raise failure
+            raise refusal(why)
+        options = module.SessionOptions()
+        available = threads_of(None, "InferenceSession").topology().available
+        copy_to_peer(self._sess_options, options, module, available)
+        peer.tell("a model given as bytes" if self._model_path is None else self._model_path, why)
+        with peer.translated():
+            self._peer = module.InferenceSession(model, options, providers=[CPU])
+        self._sess = self._peer
+
+    @property
+    def _model(self) -> str | bytes | None:
+        return self._model_bytes if self._model_path is None else self._model_path
+
+    @property
+    def ignored_options(self) -> tuple[str, ...]:
+        """The settings of this session that were changed and have no meaning here."""
+        return ignored(self._sess_options)
+
+    @property
+    def threads(self) -> ThreadSettings:
+        """The limits of this session's runs within the process's team, and what decided each."""
+        settings: ThreadSettings = self._sess.get() if self._peer is None else threads_of(None, "threads").get()
+        return settings
+
+    @property
+    def runs_on(self) -> str:
+        """What runs the model: "treadle", or "onnxruntime" for one that treadle cannot run."""
+        return "treadle" if self._peer is None else "onnxruntime"
+
+    def _node_args(self, declared: Iterable[Any], inferred: Iterable[Any]) -> list[NodeArg]:
+        options = self._sess_options
+        return node_args(declared, inferred, options.dimensions, options.denotations)
+
+    @cached_property
+    def _inputs_meta(self) -> list[Any]:
+        if self._peer is not None:
+            return list(self._peer.get_inputs())
+        return self._node_args(self._description.inputs, self._sess.inputs)
+
+    @cached_property
+    def _outputs_meta(self) -> list[Any]:
+        if self._peer is not None:
+            return list(self._peer.get_outputs())
+        return self._node_args(self._description.outputs, self._sess.outputs)
+
+    @cached_property
+    def _inputs(self) -> dict[str, Any]:
+        return {one.name: one for one in self._inputs_meta}
+
+    @cached_property
+    def _outputs(self) -> dict[str, Any]:
+        return {one.name: one for one in self._outputs_meta}
+
+    @cached_property
+    def _optional(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.get_overridable_initializers())
+
+    def _override(self, name: str) -> None:
+        """From now on run on onnxruntime itself: treadle compiles initialisers into the plan."""
+        with self._lock:
+            if self._peer is None:
+                self._use_peer(self._model, f"a run overrides the initialiser {name!r}", None)
+
+    @property
+    def input_names(self) -> frozenset[str]:
+        """The names of the inputs."""
+        return frozenset(self._inputs)
+
+    def get_session_options(self) -> SessionOptions:
+        """Return the options that the session was made with."""
+        return self._sess_options
+
+    def get_inputs(self) -> list[Any]:
+        """Return name, type and shape of each input that a run needs."""
+        return self._inputs_meta
+
+    def get_outputs(self) -> list[Any]:
+        """Return name, type and shape of each output."""
+        return self._outputs_meta
+
+    def get_overridable_initializers(self) -> list[Any]:
+        """Return name, type and shape of the inputs that have an initialiser."""
+        if self._peer is not None:
+            return list(self._peer.get_overridable_initializers())
+        return self._node_args(self._description.optional, ())
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the model says of itself."""
+        if self._description is None:
+            found = self._peer.get_modelmeta()
+            return ModelMetadata(**{name: getattr(found, name) for name in ModelMetadata.__slots__})
+        return metadata_of(self._description)
+
+    def get_providers(self) -> list[str]:
+        """Return the execution providers: the CPU."""
+        return [CPU]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of the execution providers: none."""
+        return {CPU: {}}
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Warn of providers that are not there; the CPU stays in use."""
+        _check_providers(providers, provider_options)
+
+    def disable_fallback(self) -> None:
+        """Do nothing: there is one provider."""
+        self._enable_fallback = False
+
+    def enable_fallback(self) -> None:
+        """Do nothing: there is one provider."""
+        self._enable_fallback = True
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[Any]:
+        """Compute outputs from inputs.
+
+        Args:
+            output_names: The outputs to compute; None or an empty list for all.
+            input_feed: By name an array, a nested list of numbers, or an OrtValue.
+            run_options: Settings of this run.
+
+        Returns:
+            The outputs, in the order of their names.
+
+        Raises:
+            ValueError: Inputs are missing.
+            InvalidArgument: A name, type, rank or size does not fit.
+            RuntimeError: A value is no tensor.
+            Fail: A node failed, or the run was terminated.
+        """
+        if run_options is None and self._peer is None and self._is_known(input_feed):
+            try:
+                results: Mapping[str, Any] = self._sess.run(input_feed)
+            except TreadleError as failure:
+                raise of(failure) from failure
+            if output_names is None:
+                return list(results.values())
+            if not isinstance(output_names, str) and all(name in results for name in output_names):
+                return [results[name] for name in output_names or results]
+        names = list(output_names) if output_names and not isinstance(output_names, str) else output_names
+        results = self._results(names or list(self._outputs), input_feed, run_options)
+        return [results[name] for name in names or self._outputs]
+
+    def _is_known(self, given: Mapping[str, Any]) -> bool:
+        """Return True if arrays of these names, dtypes and shapes were checked before."""
+        try:
+            return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()]) in self._checked
+        except (AttributeError, TypeError):  # no arrays, or no mapping
+            return False
+
+    def _results(
+        self, names: Sequence[str], given: Mapping[str, Any], run_options: RunOptions | None
+    ) -> Mapping[str, Any]:
+        if run_options is not None and not isinstance(run_options, RunOptions):
+            raise TypeError(f"run(): run_options: wanted RunOptions or None, got {run_options!r}")
+        if self._peer is not None:
+            check_complete(self._inputs, given)
+            feeds = {name: value.numpy() if isinstance(value, OrtValue) else value for name, value in given.items()}
+            with peer.translated(), peer.options_of(run_options) as options:
+                return dict(zip(names, self._peer.run(names, feeds, options), strict=True))
+        overridden = next((name for name in given.keys() if name in self._optional), None)  # noqa: SIM118
+        if overridden is not None:
+            self._override(overridden)
+            return self._results(names, given, run_options)
+        arrays = arrays_of(self._inputs, given)
+        check_names(names, self._outputs)
+        if len(self._checked) >= _MOST_CHECKED:
+            self._checked.clear()
+        if all(type(one) is np.ndarray for one in given.values()):
+            self._checked.add(tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()]))
+        with translated():
+            if run_options is None:
+                results: Mapping[str, Any] = self._sess.run(arrays)
+            else:
+                wanted = names if run_options.only_execute_path_to_fetches else None
+                results = self._sess.run(arrays, wanted, cancel=run_options.token)
+        return results
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callback,
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Start a run; `callback` is called with its outputs, `user_data` and the text of its error, "" for none.
+
+        Inputs that are missing are reported now, everything else to the callback.
+        """
+        check_complete(self._inputs, input_feed)
+
+        def work() -> None:
+            try:
+                results = self.run(output_names, input_feed, run_options)
+            except Exception as failure:  # noqa: BLE001 - the callback is told of every one
+                callback([], user_data, bare(failure))
+            else:
+                callback(results, user_data, "")
+
+        _background().submit(work)
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Compute outputs from inputs, both as OrtValues. Raises as run() does."""
+        for name, value in input_dict_ort_values.items():
+            if not isinstance(value, OrtValue):
+                raise TypeError(
+                    f"run_with_ort_values(): input {name!r}: wanted an OrtValue, got {type(value).__name__}"
+                )
+        return [OrtValue(one) for one in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def io_binding(self) -> IOBinding:
+        """Return an object that binds inputs and outputs of runs to memory."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Compute the outputs that are bound from the inputs that are bound.
+
+        Raises:
+            RuntimeError: Nothing is bound, or something does not fit.
+        """
+        if not iobinding.names:
+            raise RuntimeError("Error in execution: At least one output should be requested.")
+        try:
+            results = self._results(iobinding.names, iobinding.feeds, run_options)
+        except (ValueError, InvalidArgument, Fail) as failure:
+            raise RuntimeError(f"Error in execution: {bare(failure)}") from failure
+        iobinding.store(results)
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
+    ) -> OrtValue:
+        """Return an uninitialised tensor."""
+        require_cpu(device_type, device_id)
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+
+    def end_profiling(self) -> str:
+        """End the profile and return the path of its file; "" if there is none."""
+        if self._peer is not None:
+            return str(self._peer.end_profiling())
+        profile, self._profile = self._profile, None
+        return "" if profile is None else profile.end()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when the profile began, in ns since 1970; 0 if there is none."""
+        if self._peer is not None:
+            return int(self._peer.get_profiling_start_time_ns())
+        return self._profiling_start_time_ns
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the model and what to make of it; another process loads it anew."""
+        options = self._sess_options
+        return {
+            "model": self._model,
+            "settings": dict(options.values),
+            "entries": dict(options.entries),
+            "dimensions": (dict(options.dimensions), dict(options.denotations)),
+            "strict": self._strict,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        options = SessionOptions()
+        options.values.update(state["settings"])
+        options.entries.update(state["entries"])
+        options.dimensions.update(state["dimensions"][0])
+        options.denotations.update(state["dimensions"][1])
+        InferenceSession.__init__(self, state["model"], options, strict=state["strict"])
+
+    def __del__(self) -> None:
+        profile = self.__dict__.get("_profile")
+        if profile is not None:
+            profile.drop()
+
+
+def _describe(model: Any) -> Any:
+    from treadle.frontends.onnx.description import describe  # imports onnx
+
+    return describe(model)
+
+
+@cache
+def _background() -> ThreadPoolExecutor:
+    """The threads that start runs of run_async(): as many as there are CPUs, for all sessions."""
+    workers = threads_of(None, "run_async").topology().available
+    return ThreadPoolExecutor(workers, thread_name_prefix="treadle-ort-async")
+
+
+os.register_at_fork(after_in_child=_background.cache_clear)
+
+
+def _check_providers(
+    providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None, options: Sequence[Mapping[str, Any]] | None
+) -> None:
+    """Warn of providers that are not there. Raises TypeError for what is no list of providers."""
+    if providers is None:
+        return
+    listed: Sequence[Any] = [providers] if isinstance(providers, str) else list(providers)
+    if options is not None and len(options) != len(listed):
+        warnings.warn("'providers' and 'provider_options' should be the same length if both are given.", stacklevel=3)
+    for one in listed:
+        name = one[0] if isinstance(one, tuple) and len(one) == 2 else one
+        if not isinstance(name, str):
+            raise TypeError(f"'providers' values must be either strings or (str, dict) tuples; got {one!r}")
+        if name != CPU:
+            warnings.warn(
+                f"Specified provider '{name}' is not in available provider names.Available providers: '{CPU}'",
+                stacklevel=3,
+            )

@@ -1,0 +1,236 @@
+"""OrtValue, OrtDevice and OrtMemoryInfo: tensors outside of runs, in the memory of the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.onnxruntime.describe import element_dtype, element_number, type_name
+from treadle.compat.onnxruntime.enums import OrtAllocatorType, OrtMemType
+
+Array = np.ndarray[Any, Any]
+
+_NO_DEVICE = (
+    "Can't allocate memory on the device using this package of OnnxRuntime. Please use the appropriate package of "
+    "OnnxRuntime for your hardware to use this feature."
+)
+
+
+def require_cpu(device_type: str, device_id: int = 0) -> None:
+    """Raise RuntimeError unless the device is the CPU."""
+    if device_type.lower() != "cpu" or device_id != 0:
+        raise RuntimeError(f"{_NO_DEVICE} ({device_type}:{device_id})")
+
+
+def at_address(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+    """Return an array in the memory at `address`, which must stay valid while the array is used."""
+    if dtype.hasobject:
+        raise RuntimeError("tensors of strings cannot be bound by their address")
+    if not isinstance(address, int) or address <= 0:
+        raise RuntimeError(f"buffer_ptr: wanted an address, got {address!r}")
+    sizes = [int(size) for size in shape]
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"shape: sizes are 0 or more, got {list(shape)}")
+    count = prod(sizes)
+    memory: Any = (ctypes.c_byte * (count * dtype.itemsize)).from_address(address)
+    array: Array = np.frombuffer(memory, dtype, count)
+    return array.reshape(sizes)
+
+
+class OrtValue:
+    """A tensor, or a list of tensors. Numeric ones share the memory of the array that they were made of."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: Any) -> None:
+        """Hold an array or a list of arrays."""
+        self._content = content
+
+    @classmethod
+    def ortvalue_from_numpy(
+        cls, numpy_obj: Array, /, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """Return a tensor with the memory of an array; a copy of one that is not contiguous.
+
+        Raises RuntimeError for another device, for what is no array, and for strings.
+        """
+        if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "OUS":
+            raise RuntimeError("Creation of OrtValues is currently only supported from non-string numpy arrays")
+        if vendor_id not in (-1, 0):
+            raise RuntimeError(_NO_DEVICE)
+        require_cpu(device_type, device_id)
+        if type_name(numpy_obj.dtype) is None:
+            raise RuntimeError(f"Numpy_type {numpy_obj.dtype.num} can't be converted to MLDataType.")
+        return cls(np.ascontiguousarray(numpy_obj).reshape(numpy_obj.shape))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
+        """Return a tensor of an ONNX element type with the bytes of an array."""
+        dtype = element_dtype(onnx_element_type)
+        if dtype.itemsize != data.dtype.itemsize:
+            raise RuntimeError(
+                f"elements of {data.dtype} have not the size of those of the ONNX type {onnx_element_type}"
+            )
+        return cls(np.ascontiguousarray(data).view(dtype))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(
+        cls,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: OrtMemoryInfo | None = None,
+    ) -> OrtValue:
+        """Return an uninitialised tensor. `element_type` is a NumPy type or an ONNX number."""
+        if memory_info is not None:
+            device_id = memory_info.device_id
+        if vendor_id not in (-1, 0):
+            raise RuntimeError(_NO_DEVICE)
+        require_cpu(device_type, device_id)
+        return cls(np.empty(tuple(int(size) for size in shape), element_dtype(element_type)))
+
+    def _array(self) -> Array:
+        if isinstance(self._content, np.ndarray):
+            return self._content
+        raise RuntimeError("Only OrtValues that are Tensors/SparseTensors are currently supported")
+
+    def numpy(self) -> Any:
+        """Return the array, which shares the memory; of a sequence a list of arrays."""
+        return self._content.view() if isinstance(self._content, np.ndarray) else list(self._content)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self._array()
+        return np.array(array, dtype, copy=copy) if dtype is not None or copy else array.view()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array().__dlpack_device__()
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """Return a tensor with the memory of another library's tensor."""
+        return cls(np.ascontiguousarray(np.from_dlpack(data)))
+
+    def update_inplace(self, np_arr: Array) -> None:
+        """Copy an array into its memory. Raises RuntimeError unless it has its dtype and number of elements."""
+        array = self._array()
+        if array.size != np_arr.size:
+            raise RuntimeError("The input size of numpy arrays does not match the size of the OrtValue.")
+        if array.dtype != np_arr.dtype:
+            raise RuntimeError(f"update_inplace: wanted an array of {array.dtype}, got one of {np_arr.dtype}")
+        array[...] = np_arr.reshape(array.shape)
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element. Raises RuntimeError for strings."""
+        if self._array().dtype.hasobject:
+            raise RuntimeError("Only OrtValues that are numeric tensors have an address")
+        return int(self._array().ctypes.data)
+
+    def device_name(self) -> str:
+        """Return "cpu"."""
+        return "cpu"
+
+    def shape(self) -> list[int]:
+        """Return the sizes of the axes."""
+        return list(self._array().shape)
+
+    def data_type(self) -> str:
+        """Return the type, such as "tensor(float)"."""
+        if isinstance(self._content, np.ndarray):
+            return type_name(self._content.dtype) or ""
+        return f"seq({type_name(self._content[0].dtype)})" if self._content else "seq(tensor(float))"
+
+    def element_type(self) -> int:
+        """Return ONNX's number of the type of the elements."""
+        return element_number(self._array().dtype)
+
+    def tensor_size_in_bytes(self) -> int:
+        """Return the size of all elements in bytes."""
+        return int(self._array().nbytes)
+
+    def has_value(self) -> bool:
+        """Return True unless it is an optional value that is absent."""
+        return self._content is not None
+
+    def is_tensor(self) -> bool:
+        """Return True if it is a dense tensor."""
+        return isinstance(self._content, np.ndarray)
+
+    def is_sparse_tensor(self) -> bool:
+        """Return False: there are dense tensors only."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        """Return True if it is a list of tensors."""
+        return isinstance(self._content, list)
+
+
+@dataclass(frozen=True, slots=True)
+class OrtDevice:
+    """The CPU, the only device there is."""
+
+    name: str = "cpu"
+    number: int = 0
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
+        """Return the device of this name and number. Raises RuntimeError unless it is the CPU."""
+        if vendor_id not in (-1, 0):
+            raise RuntimeError(_NO_DEVICE)
+        require_cpu(ort_device_name, device_id)
+        return OrtDevice()
+
+    def device_id(self) -> int:
+        """Return 0."""
+        return self.number
+
+    def device_type(self) -> int:
+        """Return onnxruntime's number of the CPU."""
+        return 0
+
+    def device_vendor_id(self) -> int:
+        """Return 0: no vendor is meant."""
+        return 0
+
+    def device_mem_type(self) -> int:
+        """Return onnxruntime's number of the default memory."""
+        return 0
+
+    @staticmethod
+    def cpu() -> int:
+        """Return onnxruntime's number of the CPU."""
+        return 0
+
+    @staticmethod
+    def default_memory() -> int:
+        """Return onnxruntime's number of the default memory."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class OrtMemoryInfo:
+    """Where an allocator takes its memory."""
+
+    name: str
+    allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    device_id: int = 0
+    mem_type: OrtMemType = OrtMemType.DEFAULT
+
+
+class OrtArenaCfg:
+    """Settings of an arena, which treadle's allocators do not have."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self, *settings: Any) -> None:
+        """Keep the settings."""
+        self.settings = settings

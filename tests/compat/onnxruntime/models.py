@@ -1,0 +1,72 @@
+"""Small models, as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+FLOAT, INT, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    initial: Sequence[onnx.TensorProto] = (),
+    domains: Sequence[str] = (),
+    **properties: str,
+) -> bytes:
+    """A model of opset 17, also of other `domains`."""
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, initial, doc_string="of the graph")
+    imports = [helper.make_opsetid("", 17), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    made = helper.make_model(graph, opset_imports=imports, producer_name="tests", doc_string="text", ir_version=8)
+    made.model_version, made.domain = 5, "domain"
+    for key, value in properties.items():
+        made.metadata_props.add(key=key, value=value)
+    content: bytes = made.SerializeToString()
+    return content
+
+
+def tensor(name: str, kind: int, shape: Sequence[int | str | None] | None) -> onnx.ValueInfoProto:
+    """An input or output."""
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def two_outputs() -> bytes:
+    """y = x @ w (3 x 4: 0 to 11), j = i + i."""
+    weights = np.arange(12, dtype=np.float32)
+    return model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="mm"), helper.make_node("Add", ["i", "i"], ["j"])],
+        [tensor("x", FLOAT, ["batch", 3]), tensor("i", INT, [2, None])],
+        [tensor("y", FLOAT, ["batch", 4]), tensor("j", INT, [2, None])],
+        [helper.make_tensor("w", FLOAT, [3, 4], weights.tolist())],
+        key="value",
+    )
+
+
+def same(kind: int, shape: Sequence[int | str | None] | None) -> bytes:
+    """s = a."""
+    return model([helper.make_node("Identity", ["a"], ["s"])], [tensor("a", kind, shape)], [tensor("s", kind, shape)])
+
+
+def overridable() -> bytes:
+    """s = a + b, where b is [1, 2] unless it is given."""
+    values = helper.make_tensor("b", FLOAT, [2], [1.0, 2.0])
+    inputs = [tensor("a", FLOAT, [2]), tensor("b", FLOAT, [2])]
+    return model([helper.make_node("Add", ["a", "b"], ["s"])], inputs, [tensor("s", FLOAT, [2])], [values])
+
+
+def sequence() -> bytes:
+    """s = [a, a]."""
+    made = helper.make_tensor_sequence_value_info("s", FLOAT, None)
+    return model([helper.make_node("SequenceConstruct", ["a", "a"], ["s"])], [tensor("a", FLOAT, [2])], [made])
+
+
+def reshaped() -> bytes:
+    """s = a reshaped to b."""
+    inputs = [tensor("a", FLOAT, ["n"]), tensor("b", INT, ["k"])]
+    node = helper.make_node("Reshape", ["a", "b"], ["s"], name="reshape")
+    return model([node], inputs, [tensor("s", FLOAT, None)])

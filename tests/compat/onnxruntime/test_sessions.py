@@ -1,0 +1,268 @@
+"""InferenceSession: every case here is also run on onnxruntime itself, where it is installed."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle
+import treadle.compat.onnxruntime as own
+from tests.compat.onnxruntime import models
+
+X = np.ones((2, 3), np.float32)
+I = np.arange(10).reshape(2, 5)  # noqa: E741
+Y = np.tile(np.float32([12, 15, 18, 21]), (2, 1))
+FEEDS = {"x": X, "i": I}
+
+
+def session(ort: ModuleType, model: bytes | None = None, *arguments: Any) -> Any:
+    return ort.InferenceSession(model or models.two_outputs(), *arguments, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("names", [None, [], ["y", "j"], ("y", "j")])
+def test_outputs_come_in_the_order_of_their_names(ort: ModuleType, names: Any) -> None:
+    results = session(ort).run(names, FEEDS)
+    assert isinstance(results, list)
+    np.testing.assert_array_equal(results[0], Y)
+    np.testing.assert_array_equal(results[1], I + I)
+    assert [result.dtype for result in results] == [np.float32, np.int64]
+
+
+def test_an_output_may_be_asked_for_twice(ort: ModuleType) -> None:
+    first, second = session(ort).run(["j", "j"], FEEDS)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_descriptions(ort: ModuleType) -> None:
+    made = session(ort)
+    assert [(one.name, one.type, one.shape) for one in made.get_inputs()] == [
+        ("x", "tensor(float)", ["batch", 3]),
+        ("i", "tensor(int64)", [2, None]),
+    ]
+    assert [(one.name, one.type, one.shape) for one in made.get_outputs()] == [
+        ("y", "tensor(float)", ["batch", 4]),
+        ("j", "tensor(int64)", [2, None]),
+    ]
+    assert str(made.get_inputs()[1]) == "NodeArg(name='i', type='tensor(int64)', shape=[2, None])"
+    assert made.get_overridable_initializers() == []
+    meta = made.get_modelmeta()
+    assert (meta.producer_name, meta.graph_name, meta.domain, meta.version) == ("tests", "graph", "domain", 5)
+    assert (meta.description, meta.graph_description) == ("text", "of the graph")
+    assert meta.custom_metadata_map == {"key": "value"}
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    assert made.get_provider_options() == {"CPUExecutionProvider": {}}
+
+
+def test_a_model_file_may_go_after_loading(ort: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(models.two_outputs())
+    made = ort.InferenceSession(path)
+    path.unlink()
+    assert [one.name for one in made.get_inputs()] == ["x", "i"]
+    np.testing.assert_array_equal(made.run(["y"], FEEDS)[0], Y)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ([[1.0, 2.0, 3.0]], [[32, 38, 44, 50]]),
+        ([[1, 2, 3]], [[32, 38, 44, 50]]),
+        (np.asfortranarray(X), Y),
+        (np.ones((4, 3), np.float32)[::2], Y),
+    ],
+)
+def test_lists_and_strided_arrays_are_inputs(ort: ModuleType, given: Any, wanted: Any) -> None:
+    np.testing.assert_array_equal(session(ort).run(["y"], {"x": given, "i": I})[0], np.float32(wanted))
+
+
+def test_lists_take_the_declared_type(ort: ModuleType) -> None:
+    ints = session(ort, models.same(models.INT, ["n"]))
+    assert ints.run(None, {"a": [1, True]})[0].tolist() == [1, 1]
+    texts = session(ort, models.same(models.STRING, ["n"]))
+    assert texts.run(None, {"a": ["x", "yy"]})[0].tolist() == ["x", "yy"]
+    assert texts.run(None, {"a": np.array(["x", "yy"])})[0].tolist() == ["x", "yy"]
+
+
+@pytest.mark.parametrize(
+    ("names", "feeds", "kind", "text"),
+    [
+        (None, {"x": X}, ValueError, "Required inputs (['i']) are missing from input feed (['x'])."),
+        (None, {**FEEDS, "z": X}, "InvalidArgument", "INVALID_ARGUMENT : Invalid input name: z"),
+        (["q"], FEEDS, "InvalidArgument", "INVALID_ARGUMENT : Invalid output name:q"),
+        ([""], FEEDS, "InvalidArgument", "INVALID_ARGUMENT : Invalid output name:"),
+        (
+            None, {"x": X[0], "i": I}, "InvalidArgument",
+            "Invalid rank for input: x Got: 1 Expected: 2 Please fix either the inputs/outputs or the model.",
+        ),
+        (
+            None, {"x": np.ones((2, 4), np.float32), "i": I}, "InvalidArgument",
+            "Got invalid dimensions for input: x for the following indices\n index: 1 Got: 4 Expected: 3\n Please fix",
+        ),
+        (
+            None, {"x": X.astype(np.float64), "i": I}, "InvalidArgument",
+            "Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))",
+        ),
+        (
+            None, {"x": np.array([["a"]]), "i": I}, "InvalidArgument",
+            "Unexpected input data type. Actual: (tensor(string)) , expected: (tensor(float))",
+        ),
+        (None, {"x": 1.0, "i": I}, RuntimeError, "Unable to handle object of type <class 'float'>"),
+        (None, {"x": (1.0,), "i": I}, RuntimeError, "Input must be a list of dictionaries or a single numpy array"),
+        (None, {"x": [[1.0], [1.0, 2.0]], "i": I}, RuntimeError, "Could not create tensor from given input list"),
+        (None, [X], AttributeError, "'list' object has no attribute 'keys'"),
+        ("y", FEEDS, TypeError, "run()"),
+        ([1], FEEDS, TypeError, "run()"),
+    ],
+)  # fmt: skip
+def test_faulty_arguments(ort: ModuleType, state: Any, names: Any, feeds: Any, kind: Any, text: str) -> None:
+    made = session(ort)
+    for _ in range(2):  # the second time after a run whose inputs were right
+        with pytest.raises(getattr(state, kind) if isinstance(kind, str) else kind, match=re.escape(text)):
+            made.run(names, feeds)
+        made.run(None, FEEDS)
+    np.testing.assert_array_equal(made.run(["y"], FEEDS)[0], Y)
+
+
+def test_a_node_that_fails(ort: ModuleType, state: Any) -> None:
+    made = session(ort, models.reshaped())
+    with pytest.raises(state.Fail, match=r"Non-zero status code returned while running .*Name:'reshape'"):
+        made.run(None, {"a": np.ones(5, np.float32), "b": np.array([2, 2])})
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("/nowhere/model.onnx", "NoSuchFile"),
+        (Path("/nowhere/model.onnx"), "NoSuchFile"),
+        (b"no model", "InvalidProtobuf"),
+        (b"", "InvalidArgument"),
+        (3, TypeError),
+    ],
+)
+def test_models_that_cannot_be_read(ort: ModuleType, state: Any, model: Any, kind: Any) -> None:
+    with pytest.raises(getattr(state, kind) if isinstance(kind, str) else kind):
+        ort.InferenceSession(model)
+
+
+def test_terminate_ends_runs(ort: ModuleType, state: Any) -> None:
+    made, options = session(ort), ort.RunOptions()
+    options.terminate = True
+    with pytest.raises(state.Fail, match="Exiting due to terminate flag being set to true"):
+        made.run(None, FEEDS, options)
+    options.terminate = False
+    np.testing.assert_array_equal(made.run(["y"], FEEDS, options)[0], Y)
+
+
+def called(start: Callable[[Callable[..., None]], None]) -> tuple[Any, ...]:
+    """What the callback of an asynchronous run gets."""
+    done, got = threading.Event(), []
+
+    def callback(*arguments: Any) -> None:
+        got.extend(arguments)
+        done.set()
+
+    start(callback)
+    assert done.wait(60)
+    return tuple(got)
+
+
+def test_asynchronous_runs(ort: ModuleType) -> None:
+    made = session(ort)
+    results, data, error = called(lambda callback: made.run_async(["y"], FEEDS, callback, "data"))
+    np.testing.assert_array_equal(results[0], Y)
+    assert (data, error) == ("data", "")
+    wrong = {"x": X[0], "i": I}
+    results, data, error = called(lambda callback: made.run_async(["y"], wrong, callback, 7))
+    assert (results, data) == ([], 7)
+    assert error.startswith("Invalid rank for input: x")
+    with pytest.raises(ValueError, match="Required inputs"):
+        made.run_async(["y"], {"x": X}, lambda *_: None, None)
+
+
+def test_free_dimensions_take_fixed_sizes(ort: ModuleType, state: Any) -> None:
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    made = session(ort, None, options)
+    assert made.get_inputs()[0].shape == [2, 3]
+    with pytest.raises(state.InvalidArgument, match="index: 0 Got: 3 Expected: 2"):
+        made.run(["y"], {"x": np.ones((3, 3), np.float32), "i": I})
+
+
+def test_a_profile_has_the_nodes(ort: ModuleType, tmp_path: Path) -> None:
+    import json
+
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    made = session(ort, None, options)
+    made.run(None, FEEDS)
+    assert made.get_profiling_start_time_ns() > 0
+    path = Path(made.end_profiling())
+    assert re.fullmatch(r"profile_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_\d+\.json", path.name)
+    rows = [row for row in json.loads(path.read_text()) if row["cat"] == "Node"]
+    assert "mm_kernel_time" in {row["name"] for row in rows}
+    assert {"ts", "dur", "pid", "tid", "args"} <= set(rows[0])
+    assert session(ort).end_profiling() == ""
+
+
+def test_sessions_may_be_subclassed(ort: ModuleType) -> None:
+    class Named(ort.InferenceSession):  # type: ignore[name-defined,misc]
+        def __init__(self, name: str, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.name = name
+
+    made = Named("one", models.two_outputs(), providers=["CPUExecutionProvider"])
+    assert made.name == "one"
+    np.testing.assert_array_equal(made.run(["y"], FEEDS)[0], Y)
+
+
+def test_unknown_providers_get_a_warning(ort: ModuleType) -> None:
+    with pytest.warns(
+        UserWarning, match="Specified provider 'CUDAExecutionProvider' is not in available provider names"
+    ):
+        made = ort.InferenceSession(models.two_outputs(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    pair = ("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})
+    assert ort.InferenceSession(models.two_outputs(), providers=[pair]).get_providers() == ["CPUExecutionProvider"]
+
+
+def test_sessions_can_be_pickled() -> None:
+    options = own.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    copy = pickle.loads(pickle.dumps(own.InferenceSession(models.two_outputs(), options)))
+    assert copy.get_inputs()[0].shape == [2, 3]
+    np.testing.assert_array_equal(copy.run(["y"], FEEDS)[0], Y)
+
+
+def test_many_sessions_share_one_team() -> None:
+    options = own.SessionOptions()
+    options.intra_op_num_threads = 64
+    made = [own.InferenceSession(models.two_outputs(), options) for _ in range(5)]
+    assert all(one.run(["y"], FEEDS)[0].tobytes() == Y.tobytes() for one in made)
+    settings = made[0].threads
+    assert (settings.intra_op, settings.inter_op) == (treadle.threads.info()["topology"]["available"],) * 2
+
+
+def test_settings_without_a_meaning_are_listed() -> None:
+    options = own.SessionOptions()
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 3
+    options.graph_optimization_level = own.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    made = own.InferenceSession(models.two_outputs(), options)
+    assert made.ignored_options == ("enable_cpu_mem_arena", "log_severity_level", "session.intra_op.allow_spinning")
+    assert own.InferenceSession(models.two_outputs()).ignored_options == ()
+
+
+def test_a_run_may_leave_out_what_other_outputs_need(ort: ModuleType) -> None:
+    options = ort.RunOptions()
+    options.only_execute_path_to_fetches = True
+    np.testing.assert_array_equal(session(ort).run(["j"], FEEDS, options)[0], I + I)
