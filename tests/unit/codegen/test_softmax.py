@@ -45,3 +45,23 @@ def test_masked_entries_get_nothing(target: Target, n: int, axis: int) -> None:
     node.check(target, 1e-5)
     (got,) = node.run(target)
     assert (got if axis == 1 else got.T)[0, 1] == 0
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_shares_keep_all_digits(target: Target, axis: int, dtype: type) -> None:
+    """
+    Shares down to the smallest normal number are within 4 ulp, smaller ones no larger than it, and those of scores
+    further below the greatest are exactly 0.
+    """
+    kind = np.finfo(dtype)
+    x = np.zeros((2, 40_000), dtype)
+    x[1] = np.linspace(0, 1.2 * np.log(kind.tiny), x.shape[1])
+    wide = x.astype(np.longdouble)
+    truth = (np.exp(wide) / np.exp(wide).sum(0))[1]
+    (got,) = SingleNode("softmax", [x if axis == 0 else np.ascontiguousarray(x.T)], {"axis": axis}).run(target)
+    small = got[1] if axis == 0 else got[:, 1]
+    normal = truth >= kind.tiny
+    assert np.abs(small[normal] / truth[normal] - 1).max() < 4 * kind.eps
+    assert small[~normal].max() <= kind.tiny
+    assert not small[x[1] < np.log(kind.tiny) - 1].any()

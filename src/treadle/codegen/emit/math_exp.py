@@ -12,15 +12,17 @@ from treadle.codegen.emit.math_base import (
     at_least,
     at_most,
     copysign,
+    float_from_bits,
     is_double,
     mad,
+    magic,
     polynomial,
     power_of_two,
     round_small,
     scale,
     two_sum_any,
 )
-from treadle.codegen.emit.vectors import like
+from treadle.codegen.emit.vectors import bits_of, like
 
 LOG2E = 1.4426950408889634
 
@@ -104,6 +106,23 @@ def exp_normal(k: Kernel, x: ir.Value) -> ir.Value:
     """e ** x where neither the result nor 1 / result leaves the range of normal numbers: the cheaper exp."""
     n, count = round_small(k, x, LOG2E)
     return k.b.fmul(_exp_near_zero(k, x, n), power_of_two(k, count))
+
+
+def exp_below_one(k: Kernel, x: ir.Value) -> ir.Value:
+    """e ** x for x <= 0, 0 where that is less than about half of the smallest normal number: the exp of softmax.
+
+    2 ** n is made of the low bits of the rounded x * log2(e) alone: their shift leaves n + bias in the exponent.
+    """
+    double = is_double(x)
+    bias, bits = (1023, 52) if double else (127, 23)
+    x = at_least(k, x, -(bias - 0.25) / LOG2E)
+    start = like(x, magic(x) + bias)
+    shifted = mad(k, x, like(x, LOG2E), start)
+    pattern = bits_of(k, shifted)
+    power = float_from_bits(k, k.b.shl(pattern, like(pattern, bits)))
+    r = _remainder(k, x, k.b.fsub(shifted, start))
+    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, _precision(x).tail), r)
+    return mad(k, curved, power, power)
 
 
 def _exp_near_zero(k: Kernel, x: ir.Value, n: ir.Value) -> ir.Value:

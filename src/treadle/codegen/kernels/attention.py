@@ -15,7 +15,7 @@ from llvmlite import ir
 from treadle.codegen.emit.bfloat import join_bf16, round_and_join
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import either, loop, switch
-from treadle.codegen.emit.math_exp import exp
+from treadle.codegen.emit.math_exp import exp_below_one
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
@@ -226,7 +226,7 @@ class Attention:
         k, lanes, dtype = self.k, self.lanes, self.dtype
         with loop(k, 0, self.args.keys, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
             start = k.at(scores, k.mul(key.index, len(tops) * lanes), dtype)
-            powers = [exp(k, k.b.fsub(load(k, start, v * lanes, dtype, lanes), top)) for v, top in enumerate(tops)]
+            powers = [self._power(start, v * lanes, top) for v, top in enumerate(tops)]
             for v, power in enumerate(powers):
                 store(k, power, start, v * lanes, dtype)
             key.next(*(k.b.fadd(total, power) for total, power in zip(key.carry, powers, strict=True)))
@@ -241,13 +241,14 @@ class Attention:
             target = k.at(scores, k.mul(k.div(key.index, 2), width), dtype)
             totals = []
             for v, top in enumerate(tops):
-                low, high = (
-                    exp(k, k.b.fsub(load(k, start, row * width + v * lanes, dtype, lanes), top)) for row in range(2)
-                )
+                low, high = (self._power(start, row * width + v * lanes, top) for row in range(2))
                 store(k, round_and_join(k, low, high), target, v * lanes, dtype)
                 totals.append(k.b.fadd(k.b.fadd(key.carry[v], low), high))
             key.next(*totals)
         return self._shares(key.carry)
+
+    def _power(self, scores: ir.Value, at: int, top: ir.Value) -> ir.Value:
+        return exp_below_one(self.k, self.k.b.fsub(load(self.k, scores, at, self.dtype, self.lanes), top))
 
     def _shares(self, totals: list[ir.Value]) -> list[ir.Value]:
         """1 / the sum of each query's powers."""

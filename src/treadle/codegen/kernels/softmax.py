@@ -7,7 +7,7 @@ from llvmlite import ir
 from treadle.codegen.emit.columns import ColumnTile, column_tiles
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
-from treadle.codegen.emit.math_exp import exp
+from treadle.codegen.emit.math_exp import exp_below_one
 from treadle.codegen.emit.math_log import log
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.vectors import constant, like, splat
@@ -58,7 +58,7 @@ def _emit_short_row(k: Kernel, spec: SoftmaxSpec, y: ir.Value, x: ir.Value, n: i
     values = load_masked(k, x, 0, dtype, mask, peak.neutral(lanes))
     top = peak.across(k, values)
     shifted = k.b.fsub(values, splat(k, finite(k, top, dtype) if spec.safe else top, lanes))
-    powers = k.b.select(mask, exp(k, shifted), total.neutral(lanes))
+    powers = k.b.select(mask, exp_below_one(k, shifted), total.neutral(lanes))
     sum_ = total.across(k, powers)
     result = _finish(k, spec, shifted, powers, splat(k, divisor(k, sum_) if spec.safe else sum_, lanes))
     store_masked(k, result, y, 0, dtype, mask)
@@ -76,7 +76,7 @@ def _emit_row(k: Kernel, spec: SoftmaxSpec, y: ir.Value, x: ir.Value, n: ir.Valu
     top = splat(k, finite(k, greatest, dtype) if spec.safe else greatest, lanes)
 
     def power(index: Index, mask: ir.Value | None) -> ir.Value:
-        result = exp(k, k.b.fsub(read(index, mask), top))
+        result = exp_below_one(k, k.b.fsub(read(index, mask), top))
         if not spec.log:
             _put(k, result, y, index, dtype, mask)
         return result
@@ -143,7 +143,7 @@ def _emit_tile(
         find.next(*(peak.join(k, find.carry[part], read(x, find.index, part)) for part in parts))
     top = [finite(k, each, dtype) for each in find.carry] if spec.safe else find.carry
     with loop(k, 0, n, carry=[constant(dtype, 0.0, lanes)] * tile.vectors, name="sum") as add:
-        powers = [exp(k, k.b.fsub(read(x, add.index, part), top[part])) for part in parts]
+        powers = [exp_below_one(k, k.b.fsub(read(x, add.index, part), top[part])) for part in parts]
         for part, power in enumerate(powers):
             if not spec.log:
                 _put(k, power, y, at(add.index, part), dtype, tile.mask)
