@@ -21,38 +21,42 @@ from treadle.codegen.emit.math_erf_table import erf_by_table, has_table
 from treadle.codegen.emit.math_exp import exp_normal, exp_of_sum
 from treadle.codegen.emit.vectors import like
 
-_NEAR = {
-    False: (
-        0.12837915122509003, -0.37612488865852356, 0.11281730979681015, -0.026762966066598892, 0.0049873529933393,
-        -0.0005959589616395533,
-    ),
-    True: (
-        0.12837916709551256, -0.3761263890318352, 0.11283791670944181, -0.02686617064311124, 0.005223977606117634,
-        -0.0008548325929291552, 0.00012055293576421517, -1.4924712294643425e-05, 1.6447131492528985e-06,
-        -1.6206313212427166e-07, 1.371097820580537e-08, -7.779464635620808e-10,
-    ),
-}  # fmt: skip
-"""erf(x) / x - 1 in x**2 for |x| below the border, by whether it is for f64"""
+_NEAR = (
+    0.12837912142276764, -0.37612324953079224, 0.11280175298452377, -0.026711227372288704, 0.004917483776807785,
+    -0.0005631216336041689,
+)  # fmt: skip
+"""f32: erf(x) / x - 1 in x**2 for |x| below `_BORDER`"""
 
-_FAR = {
-    False: (
-        -0.0001760796003509313, 1.1295216083526611, 0.6333335041999817, 0.10829468816518784, -0.025128737092018127,
-        0.004174535162746906, -0.00043516341247595847, 2.1154084606678225e-05,
-    ),
-    True: (
-        7.806815272727265, 5.352680750986393, 0.9438937335241057, 0.010858072738345518, -0.0021654768988750577,
-        0.0004209325634251084, -7.703080323941194e-05, 1.2755833806961432e-05, -1.768992381362696e-06,
-        1.5597147647518317e-07, 1.2625600190086637e-08, -1.0924624905339e-08, 3.5013929873918664e-09,
-        -8.514444464004731e-10, 1.6463756624460735e-10, -1.853078985102633e-11, 1.909643417441337e-12,
-        -6.185877719076225e-13, -4.553896873298185e-13, 1.783994934795908e-13,
-    ),
-}  # fmt: skip
-"""-log(1 - erf(x)) in x - centre, from the border to where erf is 1"""
+_FAR = (
+    0.9995930790901184, 0.002178079914301634, -0.005446876864880323, 0.008353358134627342, -0.008614073507487774,
+    0.006102715153247118, -0.002820867346599698, 0.0005711389821954072, 0.00028916573501192033,
+    -0.0002793511375784874, 6.0679081798298284e-05, 2.1132958863745444e-05, -8.919537322071847e-06,
+)  # fmt: skip
+"""f32: erf in x - `_CENTRE`, from `_BORDER` to `_ONE_FROM`, where it is 1. Cheaper than a shorter polynomial of the
+logarithm of 1 - erf, which needs exp."""
 
-_CENTRE = {False: 0.0, True: 2.5}
+_CENTRE = 2.5
+_ONE_FROM = 3.9375
 
-_BORDER = {False: 0.9277, True: 1.0}
-_ONE_FROM = {False: 4.0, True: 6.0}
+_BORDER = 1.0
+
+_NEAR_F64 = (
+    0.12837916709551256, -0.3761263890318352, 0.11283791670944181, -0.02686617064311124, 0.005223977606117634,
+    -0.0008548325929291552, 0.00012055293576421517, -1.4924712294643425e-05, 1.6447131492528985e-06,
+    -1.6206313212427166e-07, 1.371097820580537e-08, -7.779464635620808e-10,
+)  # fmt: skip
+"""As `_NEAR`, for f64"""
+
+_FAR_F64 = (
+    7.806815272727265, 5.352680750986393, 0.9438937335241057, 0.010858072738345518, -0.0021654768988750577,
+    0.0004209325634251084, -7.703080323941194e-05, 1.2755833806961432e-05, -1.768992381362696e-06,
+    1.5597147647518317e-07, 1.2625600190086637e-08, -1.0924624905339e-08, 3.5013929873918664e-09,
+    -8.514444464004731e-10, 1.6463756624460735e-10, -1.853078985102633e-11, 1.909643417441337e-12,
+    -6.185877719076225e-13, -4.553896873298185e-13, 1.783994934795908e-13,
+)  # fmt: skip
+"""f64: -log(1 - erf(x)) in x - `_CENTRE`, from `_BORDER` to `_ONE_FROM_F64`"""
+
+_ONE_FROM_F64 = 6.0
 
 _SCALED = (
     1.2329951186255526, -0.13962111684056247, 0.015379652102619892, 0.06809705425468829, -0.1010390660363138,
@@ -73,15 +77,27 @@ _NOTHING_FROM = 28.0
 
 def erf(k: Kernel, x: ir.Value) -> ir.Value:
     """2 / sqrt(pi) * the integral of e ** -t**2 from 0 to x"""
-    double = is_double(x)
-    if not double and has_table(k, x):
-        return erf_by_table(k, x)
-    square = k.b.fmul(x, x)
-    near = mad(k, x, polynomial(k, square, _NEAR[double]), x)
-    size = at_most(k, absolute(k, x), _ONE_FROM[double])
-    complement = exp_normal(k, k.b.fneg(polynomial(k, k.b.fsub(size, like(x, _CENTRE[double])), _FAR[double])))
-    far = copysign(k, k.b.fsub(like(x, 1.0), complement), x)
-    return k.b.select(k.b.fcmp_ordered("<", size, like(x, _BORDER[double])), near, far)
+    if is_double(x):
+        return _erf_f64(k, x)
+    return erf_by_table(k, x) if has_table(k, x) else _erf_f32(k, x)
+
+
+def _erf_f32(k: Kernel, x: ir.Value) -> ir.Value:
+    size = at_most(k, absolute(k, x), _ONE_FROM)
+    far = polynomial(k, k.b.fsub(size, like(x, _CENTRE)), _FAR)
+    return _near_or_far(k, x, size, _NEAR, far)
+
+
+def _erf_f64(k: Kernel, x: ir.Value) -> ir.Value:
+    size = at_most(k, absolute(k, x), _ONE_FROM_F64)
+    complement = exp_normal(k, k.b.fneg(polynomial(k, k.b.fsub(size, like(x, _CENTRE)), _FAR_F64)))
+    return _near_or_far(k, x, size, _NEAR_F64, k.b.fsub(like(x, 1.0), complement))
+
+
+def _near_or_far(k: Kernel, x: ir.Value, size: ir.Value, near: tuple[float, ...], far: ir.Value) -> ir.Value:
+    """erf(x): x + x * the polynomial `near` in x**2 for |x| below `_BORDER`, else `far` with the sign of x."""
+    close = mad(k, x, polynomial(k, k.b.fmul(x, x), near), x)
+    return k.b.select(k.b.fcmp_ordered("<", size, like(x, _BORDER)), close, copysign(k, far, x))
 
 
 def erfc(k: Kernel, x: ir.Value) -> ir.Value:
@@ -89,7 +105,7 @@ def erfc(k: Kernel, x: ir.Value) -> ir.Value:
     if not is_double(x):
         return narrow(k, erfc(k, widen(k, x)))
     one = like(x, 1.0)
-    near = k.b.fsub(k.b.fsub(one, x), k.b.fmul(x, polynomial(k, k.b.fmul(x, x), _NEAR[True])))
+    near = k.b.fsub(k.b.fsub(one, x), k.b.fmul(x, polynomial(k, k.b.fmul(x, x), _NEAR_F64)))
     size = absolute(k, x)
     far = _complement(k, at_most(k, at_least(k, size, _SPLIT), _NOTHING_FROM))
     reflected = k.b.select(k.b.fcmp_ordered("<", x, like(x, 0.0)), k.b.fsub(like(x, 2.0), far), far)
