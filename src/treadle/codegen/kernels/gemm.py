@@ -8,6 +8,7 @@ registers over the whole depth, or over each of its parts (gemm_parts.py).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from llvmlite import ir
@@ -205,6 +206,9 @@ class Product:
     ) -> None:
         """A block of `height` rows: stored at once, or spilled if its epilogue is long or its panel not full."""
         k, edge, vectors = self.k, self.spec.edge, self.spec.vectors
+        if "full" in self.spec.kinds:
+            with nullcontext() if panel.part is None else when(k, panel.part.last):
+                self.epilogue.prefetch(operands, height, row, panel.column)
 
         def spill(sums: list[ir.Value], vectors: int = vectors) -> None:
             self.epilogue.spill(sums, vectors, k.scratch)

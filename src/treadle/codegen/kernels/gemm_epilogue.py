@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
-from treadle.codegen.emit.memory import load, loaded_lane_mask, store
+from treadle.codegen.emit.memory import load, loaded_lane_mask, prefetch, store
 from treadle.codegen.emit.scalar_ops import LONG_OPS
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.expr import emit_expr, load_value, store_value
 from treadle.dtypes import DType
 from treadle.plan.kernels.epilogue import EpilogueSpec
+from treadle.plan.target import LINE
 
 _SHORT_STEPS = 8
 
@@ -55,6 +57,17 @@ class Epilogue:
         """The dtype of operand `number` of the epilogue, sums not counted."""
         assert self.expr is not None, "only an epilogue has operands"
         return self.expr.operands[1 + number]
+
+    def prefetch(self, operands: list[Operand], rows: int, row: Index, column: Index) -> None:
+        """Prefetches what `apply` will read of whole matrices for `rows` rows of a block from (row, column) on."""
+        k = self.k
+        for number, operand in enumerate(operands):
+            if operand.kind != "full":
+                continue
+            size = self.operand_dtype(number).size
+            for r, byte in product(range(rows), range(0, self.width * size, LINE)):
+                element = k.add(k.mul(operand.row_stride, k.add(row, r)), column)
+                prefetch(k, operand.base, k.add(k.mul(element, size), byte), near=True)
 
     def store_sums(
         self, sums: Sequence[ir.Value], c: ir.Value, c_row: Index, operands: list[Operand], row: Index, column: Index
