@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle import _native, forking, knobs
-from treadle.codegen.artifact import Artifact, Resources, artifact_key, load_artifact
+from treadle.codegen.artifact import artifact_key, load_artifact
+from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest

@@ -20,30 +20,23 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from treadle import __version__, _native, dtypes, knobs
+from treadle import __version__, _native, knobs
+from treadle.codegen.artifact_record import Artifact, Resources, artifact_of
 from treadle.codegen.build import KernelSet, ObjectCode, link
 from treadle.codegen.cache import compiler_version, open_cache
-from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
-from treadle.runtime.executable import Executable, Layout, Step
-from treadle.runtime.outputs import ArraySpec
-from treadle.runtime.program_template import OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
-from treadle.runtime.python_step import StoredStep, text_of
-from treadle.runtime.signature import Interface, Tensor
-from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
 
-MAGIC = b"treadle-model-3\n"
+MAGIC = b"treadle-model-4\n"
 SIZES = struct.Struct("<QQQI")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
@@ -52,19 +45,6 @@ _IRRELEVANT = (
     "TREADLE_PARALLEL_BACKEND",
 )  # fmt: skip
 """Knobs that do not change the compiled form of a model."""
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Resources:
-    """What an executable owns: its kernels, and its constants in the order of its buffers."""
-
-    kernels: KernelSet
-    arrays: Sequence[Array]
-
-    @property
-    def bytes(self) -> tuple[int, int]:
-        """The bytes of the constants and of the machine code."""
-        return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
 
 
 LIVE_RESOURCES: WeakValueDictionary[str, Resources] = WeakValueDictionary()
@@ -102,68 +82,6 @@ def _source_hash() -> str:
     return total.hexdigest()
 
 
-class Artifact(NamedTuple):
-    """A compiled model.
-
-    Attributes:
-        interface: Its inputs and outputs.
-        program: Its executable; for a model with open dimensions the template of one.
-        nodes: The names of its nodes.
-        symbols: The names of its open dimensions, in the order in which the template takes their sizes.
-    """
-
-    interface: Interface
-    program: Executable | ProgramTemplate
-    nodes: tuple[str, ...]
-    symbols: tuple[str, ...] = ()
-
-
-def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) -> dict[str, Any] | None:
-    """Returns the JSON record: everything but code and constants.
-
-    None if a step is neither one of `kernels` nor a Python function that has a form on disk.
-    """
-    interface, layout = artifact.interface, artifact.program.layout
-    numbers = {address: number for number, address in enumerate(kernels.addresses.values())}
-    steps: Sequence[Step | StepTemplate] = layout.steps
-    bodies = [numbers.get(step.body) if isinstance(step.body, int) else text_of(step.body) for step in steps]
-    if None in bodies:
-        return None
-    offset = iter(offsets)
-    buffers = [(kind, next(offset) if kind == "constant" else value) for kind, value in layout.buffers]
-    sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Resources) else []
-    own: dict[str, Any]
-    if isinstance(layout, TemplateLayout):
-        own = {
-            "symbols": artifact.symbols,
-            "values": layout.constants.tolist(),
-            "operations": layout.operations.tolist(),
-            "operands": layout.operands.tolist(),
-            "guards": list(layout.guards),
-            "rivals": list(layout.rivals),
-        }
-    else:
-        own = {"arena": layout.arena_bytes}
-    return {
-        "inputs": [(one.name, _name(one.dtype), one.shape) for one in interface.inputs],
-        "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
-        "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
-        "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
-        "steps": [
-            (body, step.pointers, step.args, step.chunks, step.cost, dict(step.caps))
-            for body, step in zip(bodies, steps, strict=True)
-        ],
-        "labels": [(label.node, label.op) for label in layout.labels],
-        "nodes": artifact.nodes,
-        "tasks": list(layout.tasks),
-        "successors": list(layout.successors),
-        "buffers": buffers,
-        "sizes": sizes,
-        "scratch": layout.scratch_bytes,
-        **own,
-    }
-
-
 def load_artifact(key: str, target: Target) -> Artifact | None:
     """Loads the artifact `key`; None if there is none, or if its file is damaged."""
     with open_cache() as cache:
@@ -199,10 +117,9 @@ def _read(key: str, file: int, target: Target) -> Artifact | None:
         memory = map_file(file, first, total)
         if zlib.crc32(memory.data) != checksum:
             return None
-        offsets = [value for kind, value in record["buffers"] if kind == "constant"]
-        arrays = [memory[offset : offset + size] for offset, size in zip(offsets, record["sizes"], strict=True)]
+        arrays = [memory[offset : offset + size] for offset, size in record["constants"]]
         resources = LIVE_RESOURCES[key] = Resources(kernels, arrays)
-    return _restore(record, addresses, resources, target)
+    return artifact_of(record, addresses, resources, target)
 
 
 def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[KernelSet, list[int]]:
@@ -214,87 +131,6 @@ def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[Kerne
     libraries = link(objects, [one.spec for one in objects], target)
     kernels = KernelSet({}, tuple(objects), libraries=tuple(dict.fromkeys(libraries.values())))
     return kernels, [libraries[one.spec].addresses[one.spec] for one in objects]
-
-
-def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resources, target: Target) -> Artifact:
-    constants = iter(resources.arrays)
-    buffers = [(kind, _address(next(constants)) if kind == "constant" else value) for kind, value in record["buffers"]]
-    read = _template if "symbols" in record else _executable
-    inputs, outputs = (
-        tuple(
-            Tensor(name, None if dtype is None else _dtype(dtype), None if shape is None else tuple(shape))
-            for name, dtype, shape in record[side]
-        )
-        for side in ("inputs", "outputs")
-    )
-    program = read(record, addresses, buffers, resources, target)
-    return Artifact(Interface(inputs, outputs), program, tuple(record["nodes"]), tuple(record.get("symbols", ())))
-
-
-def _executable(
-    record: dict[str, Any],
-    addresses: Sequence[int],
-    buffers: list[tuple[str, int]],
-    resources: Resources,
-    target: Target,
-) -> Executable:
-    layout = Layout(
-        steps=[
-            Step(_body(body, addresses), [(buffer, offset) for buffer, offset in pointers], args, chunks, cost, caps)
-            for body, pointers, args, chunks, cost, caps in record["steps"]
-        ],
-        labels=_labels(record),
-        tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
-        successors=record["successors"],
-        buffers=buffers,
-        arena_bytes=record["arena"],
-        scratch_bytes=record["scratch"],
-        outputs=[ArraySpec(tuple(shape), _dtype(name)) for name, shape in record["results"]],
-        failures=FAILURES,
-        isa=target.isa,
-        kept=resources,
-    )
-    return Executable.of(layout)
-
-
-def _template(
-    record: dict[str, Any],
-    addresses: Sequence[int],
-    buffers: list[tuple[str, int]],
-    resources: Resources,
-    target: Target,
-) -> ProgramTemplate:
-    layout = TemplateLayout(
-        symbols=len(record["symbols"]),
-        constants=np.array(record["values"], np.int64),
-        operations=np.array(record["operations"], np.int32).reshape(-1, 2),
-        operands=np.array(record["operands"], np.int32),
-        guards=record["guards"],
-        steps=[
-            StepTemplate(_body(body, addresses), [(buffer, at) for buffer, at in pointers], args, chunks, cost, caps)
-            for body, pointers, args, chunks, cost, caps in record["steps"]
-        ],
-        labels=_labels(record),
-        tasks=[(first, count, blocking) for first, count, blocking in record["tasks"]],
-        successors=record["successors"],
-        buffers=buffers,
-        rivals=[(one, other) for one, other in record["rivals"]],
-        scratch_bytes=record["scratch"],
-        outputs=[OutputTemplate(tuple(shape), _dtype(name)) for name, shape in record["results"]],
-        failures=FAILURES,
-        isa=target.isa,
-        kept=resources,
-    )
-    return ProgramTemplate(layout)
-
-
-def _body(body: int | str, addresses: Sequence[int]) -> int | StoredStep:
-    """The address of a kernel by its number, or the Python function of a text."""
-    return addresses[body] if isinstance(body, int) else StoredStep(body)
-
-
-def _labels(record: dict[str, Any]) -> list[StepLabel]:
-    return [StepLabel(node, op) for node, op in record["labels"]]
 
 
 def digest(key: str, *parts: bytes) -> bytes:
@@ -356,15 +192,3 @@ def in_blocks(parts: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
                 yield memoryview(block)
                 filled = 0
     yield memoryview(block)[:filled]
-
-
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _name(dtype: np.dtype[Any] | None) -> str | None:
-    return None if dtype is None else dtypes.from_numpy(dtype).name
-
-
-def _dtype(name: str) -> np.dtype[Any]:
-    return dtypes.BY_NAME[name].numpy

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,22 +17,21 @@ from treadle.codegen.artifact import (
     LIVE_RESOURCES,
     MAGIC,
     SIZES,
-    Artifact,
-    Resources,
     constants_offset,
     digest,
     in_blocks,
     map_file,
     offsets_of,
     padded,
-    record_of,
 )
+from treadle.codegen.artifact_record import Artifact, Resources, address_of, record_of
 from treadle.codegen.cache import open_cache
 from treadle.codegen.resident_memory import release_heap
 from treadle.graph.value import Value
+from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.packed import moved
-from treadle.plan.plan import Buffer, Plan
+from treadle.plan.plan import Buffer, Plan, with_bodies
 from treadle.runtime.python_step import is_storable
 
 Array = np.ndarray[Any, Any]
@@ -45,8 +44,9 @@ class ArtifactWriter:
         self._key = key
         self._file: int | None = None
         self._partial = ""
-        self._constants = (0, 0)
-        """Size in bytes and CRC-32."""
+        self._memory = np.empty(0, np.uint8)
+        """The constants in the file."""
+        self._checksum = 0
 
     def move_constants(self, plan: Plan) -> None:
         """Writes the constants of `plan` to the file and makes the plan use the file's copy.
@@ -54,10 +54,7 @@ class ArtifactWriter:
         Does nothing for a plan that cannot become an artifact: one that calls a provider or Python functions that have
         no form on disk, or whose constants take too large a part of the cache folder.
         """
-        if self._file is not None or any(
-            isinstance(call.spec, LibraryGemmSpec) or (call.spec is None and not is_storable(call.function))
-            for call in plan.calls
-        ):
+        if self._file is not None or not all(_has_form(call) for each in with_bodies(plan) for call in each.calls):
             return
         moves = _moves(plan)
         offsets, total = offsets_of([one.array for one in moves])
@@ -67,7 +64,10 @@ class ArtifactWriter:
                 return
             self._file, self._partial = begun
             try:
-                self._constants = total, _move(moves, offsets, self._file, constants_offset(total), total)
+                first = constants_offset(total)
+                os.ftruncate(self._file, first + total)
+                self._memory = map_file(self._file, first, total)
+                self._checksum = _move(moves, offsets, self._file, first, self._memory)
             except OSError as error:
                 cache.abandon(self._partial, error)
                 self._close_file()
@@ -81,14 +81,15 @@ class ArtifactWriter:
         LIVE_RESOURCES[self._key] = layout.kept
         if self._file is None:
             return
-        kernels = layout.kept.kernels
-        record = record_of(artifact, kernels, offsets_of(layout.kept.arrays)[0])
+        record = record_of(artifact, layout.kept)
         if record is None:
             return
+        start = address_of(self._memory)
+        record["constants"] = [(address_of(array) - start, array.nbytes) for array in layout.kept.arrays]
         head = json.dumps(record, separators=(",", ":")).encode()
-        code = b"".join(one.content for one in kernels.objects)
-        total, checksum = self._constants
-        sizes = SIZES.pack(len(head), len(code), total, checksum)
+        code = b"".join(one.content for one in layout.kept.kernels.objects)
+        total = self._memory.nbytes
+        sizes = SIZES.pack(len(head), len(code), total, self._checksum)
         with open_cache() as cache:
             if cache is None:
                 return
@@ -116,44 +117,50 @@ class ArtifactWriter:
             self._file = None
 
 
+def _has_form(call: Call) -> bool:
+    """Whether a step of `call` has a form on disk, except for the plans of its bodies."""
+    if call.spec is None:
+        return call.control is not None or is_storable(call.function)
+    return not isinstance(call.spec, LibraryGemmSpec)
+
+
 @dataclass(slots=True)
 class _Move:
-    """A constant to be written to the file: its buffer, and the values that refer to the same array."""
+    """A constant to be written to the file, and what refers to it."""
 
-    buffer: Buffer
-    values: list[Value]
-
-    @property
-    def array(self) -> Array:
-        assert self.buffer.data is not None
-        return self.buffer.data
+    array: Array
+    holders: list[Buffer | Value] = field(default_factory=list)
 
     def replace(self, memory: Array, offset: int) -> None:
-        """Makes the plan use the copy at `offset` in `memory`, so that the array can be freed."""
+        """Makes the plans use the copy at `offset` in `memory`, so that the array can be freed."""
         array = self.array
         copy = memory[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
         moved(array, copy)
-        self.buffer.data = copy
-        for value in self.values:
-            value.data = copy
+        self.array = copy
+        for holder in self.holders:
+            holder.data = copy
 
 
 def _moves(plan: Plan) -> list[_Move]:
-    values: dict[int, list[Value]] = {}
-    for value in plan.places:
-        if value.data is not None:
-            values.setdefault(id(value.data), []).append(value)
-    return [_Move(one, values.get(id(one.data), [])) for one in plan.buffers if one.data is not None]
+    """Returns the constants of `plan` and of the bodies in it, each once."""
+    moves: dict[int, _Move] = {}
+    for each in with_bodies(plan):
+        for buffer in each.buffers:
+            if buffer.data is not None:
+                moves.setdefault(id(buffer.data), _Move(buffer.data)).holders.append(buffer)
+    for each in with_bodies(plan):
+        for value in each.places:
+            if value.data is not None and id(value.data) in moves:
+                moves[id(value.data)].holders.append(value)
+    return list(moves.values())
 
 
-def _move(moves: list[_Move], offsets: list[int], file: int, first: int, total: int) -> int:
-    """Writes the constants to `file` from byte `first` on and returns the CRC-32 of all.
+def _move(moves: list[_Move], offsets: list[int], file: int, first: int, memory: Array) -> int:
+    """Writes the constants to `file`, whose bytes from `first` on are `memory`, and returns the CRC-32 of all.
 
     Each array is freed as soon as it is written, so that the system can use its memory for the file's next pages. After
     an OSError the plan uses the file's copy of the constants that were written, and the arrays of the others.
     """
-    os.ftruncate(file, first + total)
-    memory = map_file(file, first, total)
     checksum = written = done = 0
     for block in in_blocks(padded(one.array for one in moves)):
         _write(file, first + written, block)

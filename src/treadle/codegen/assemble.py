@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from treadle.codegen.artifact import Resources
-from treadle.codegen.build import KernelSet, build_kernels
+from treadle.codegen.artifact_record import Resources
+from treadle.codegen.build import build_kernels
 from treadle.errors import InternalError
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
-from treadle.plan.plan import Home, Plan
+from treadle.plan.plan import Home, Plan, with_bodies
 from treadle.plan.status import FAILURES
 from treadle.runtime import libraries
-from treadle.runtime.executable import Body, ControlStep, Executable, Layout, PythonStep, Step, branch_step
+from treadle.runtime.control_form import BranchForm, ControlForm
+from treadle.runtime.executable import ControlLayout, Executable, Layout, PythonStep, Step
 from treadle.runtime.outputs import ArraySpec
 from treadle.runtime.python_calls import Caller
 from treadle.runtime.python_step import PythonCall
 from treadle.tracing.registry import StepLabel
-
-Array = np.ndarray[Any, Any]
 
 
 def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> Executable:
@@ -31,25 +28,24 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
 
     `progress(done, total)` is called while kernels are compiled.
     """
-    return Executable.of(_layout(plan, build_kernels(specs_of(plan), plan.target, progress)))
+    return Executable.of(_layout(plan, Resources(build_kernels(specs_of(plan), plan.target, progress), [])))
 
 
 def specs_of(plan: Plan) -> list[KernelSpec]:
     """Returns the kernels to build for `plan` and for the bodies in it."""
-    specs: list[KernelSpec] = []
-    for call in plan.calls:
-        if call.spec is not None and not isinstance(call.spec, LibraryGemmSpec):
-            specs.append(call.spec)
-        for body in call.plans:
-            specs += specs_of(body)
-    return specs
+    return [
+        call.spec
+        for each in with_bodies(plan)
+        for call in each.calls
+        if call.spec is not None and not isinstance(call.spec, LibraryGemmSpec)
+    ]
 
 
-def _layout(plan: Plan, kernels: KernelSet) -> Layout:
-    buffers, constants = buffers_of(plan)
-    bodies = [[Body.of(_layout(body, kernels)) for body in call.plans] for call in plan.calls]
+def _layout(plan: Plan, resources: Resources) -> Layout:
+    """Returns the layout of `plan`, whose constants are added to `resources`."""
+    buffers = buffers_of(plan, resources)
     return Layout(
-        steps=[_step(plan, call, kernels.addresses, own) for call, own in zip(plan.calls, bodies, strict=True)],
+        steps=[_step(plan, call, resources) for call in plan.calls],
         labels=[StepLabel(call.node, call.op) for call in plan.calls],
         tasks=[(task.first, task.count, task.priority, task.blocking) for task in plan.tasks],
         successors=successors_of(plan),
@@ -59,8 +55,7 @@ def _layout(plan: Plan, kernels: KernelSet) -> Layout:
         outputs=[ArraySpec(port.shape, port.dtype.numpy) for port in plan.outputs],
         failures=FAILURES,
         isa=plan.target.isa,
-        kept=Resources(kernels, constants),
-        bodies=list(chain.from_iterable(bodies)),
+        kept=resources,
     )
 
 
@@ -73,44 +68,43 @@ def successors_of(plan: Plan) -> list[list[int]]:
     return successors
 
 
-def buffers_of(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
-    """Returns the plan's buffers in the native core's form, and the arrays that hold the constants."""
+def buffers_of(plan: Plan, resources: Resources) -> list[tuple[str, int]]:
+    """Returns the plan's buffers in the native core's form; `resources` keep the arrays that hold its constants."""
     buffers: list[tuple[str, int]] = []
-    constants: list[Array] = []
     for buffer in plan.buffers:
         if buffer.data is not None:
-            constants.append(np.ascontiguousarray(buffer.data))
-            buffers.append(("constant", constants[-1].ctypes.data))
+            array = np.ascontiguousarray(buffer.data)
+            resources.arrays.append(array)
+            buffers.append(("constant", array.ctypes.data))
         elif buffer.home is Home.ARENA:
             buffers.append(("arena", buffer.position))
         else:
             first = 0 if buffer.home is Home.INPUT else len(plan.inputs)
             buffers.append(("bound", first + buffer.position))
-    return buffers, constants
+    return buffers
 
 
-def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int], bodies: Sequence[Body]) -> Step:
+def _step(plan: Plan, call: Call, resources: Resources) -> Step:
     places = [plan.places[value] for value in (*call.writes, *call.reads)]
     pointers = [(place.buffer, place.offset + call.offsets.get(number, 0)) for number, place in enumerate(places)]
-    body: int | PythonStep | ControlStep
+    body: int | PythonStep | ControlLayout
     args = list(call.packed_args)
     if call.control is not None:
-        body = control_step(call, bodies)
+        body = ControlLayout([_layout(each, resources) for each in call.plans], control_form(call))
     elif call.spec is None:
         body = python_call(call)([*sizes_of(call)])
     elif isinstance(call.spec, LibraryGemmSpec):
         body, library = libraries.kernel(call.spec.provider, call.spec.dtype)
         args = [library, *args]
     else:
-        body = addresses[call.spec]
+        body = resources.kernels.addresses[call.spec]
     return Step(body, pointers, args, call.chunks, call.cost, call.caps)
 
 
-def control_step(call: Call, bodies: Sequence[Body]) -> ControlStep:
-    """Returns the branch `call` as a step that runs the `bodies` made of its plans."""
+def control_form(call: Call) -> ControlForm:
+    """Returns how the step of the branch `call` is made of the programs of its plans."""
     condition = len(call.writes)
-    yes, no = bodies
-    return branch_step(condition, [*range(condition + 1, condition + len(call.reads)), *range(condition)], yes, no)
+    return BranchForm(condition, [*range(condition + 1, condition + len(call.reads)), *range(condition)])
 
 
 def sizes_of(call: Call) -> Iterator[int]:

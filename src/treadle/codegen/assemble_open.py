@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
-from treadle.codegen.artifact import Resources
-from treadle.codegen.assemble import buffers_of, control_step, python_call, sizes_of, specs_of, successors_of
-from treadle.codegen.build import KernelSet, build_kernels
+from treadle.codegen.artifact_record import Resources
+from treadle.codegen.assemble import buffers_of, control_form, python_call, sizes_of, specs_of, successors_of
+from treadle.codegen.build import build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.plan.binder import Encoder, Slot
 from treadle.plan.call import Call
@@ -32,22 +31,23 @@ def assemble_open(plan: Plan, facts: Facts, progress: Callable[[int, int], None]
         facts: The symbols, and the guards under which the plan is valid.
         progress: Called with (done, total) while kernels are compiled.
     """
-    return ProgramTemplate(_layout(plan, facts, build_kernels(specs_of(plan), plan.target, progress)))
+    kernels = build_kernels(specs_of(plan), plan.target, progress)
+    return ProgramTemplate(_layout(plan, facts, Resources(kernels, [])))
 
 
-def _layout(plan: Plan, facts: Facts, kernels: KernelSet) -> TemplateLayout:
+def _layout(plan: Plan, facts: Facts, resources: Resources) -> TemplateLayout:
+    """Returns the layout of `plan`, whose constants are added to `resources`."""
     encoder = Encoder(list(facts.symbols.values()))
     slots = _Slots(encoder, plan, facts)
     operations = encoder.finish()
     number = encoder.number_of
-    located, constants = buffers_of(plan)
     buffers = [
         (kind, number(slots.sizes[at]) if plan.buffers[at].home is Home.ARENA else value)
-        for at, (kind, value) in enumerate(located)
+        for at, (kind, value) in enumerate(buffers_of(plan, resources))
     ]
     steps = [
         StepTemplate(
-            body=_body(call, facts, kernels),
+            body=_body(call, facts, resources),
             pointers=[(buffer, number(slot)) for buffer, slot in slots.pointers[at]],
             args=[number(slot) for slot in slots.args[at]],
             chunks=number(slots.chunks[at]),
@@ -75,15 +75,15 @@ def _layout(plan: Plan, facts: Facts, kernels: KernelSet) -> TemplateLayout:
         ],
         failures=FAILURES,
         isa=plan.target.isa,
-        kept=Resources(kernels, constants),
+        kept=resources,
     )
 
 
-def _body(call: Call, facts: Facts, kernels: KernelSet) -> int | PythonCall | ControlTemplate:
+def _body(call: Call, facts: Facts, resources: Resources) -> int | PythonCall | ControlTemplate:
     if call.control is not None:
-        templates = [ProgramTemplate(_layout(plan, facts, kernels)) for plan in call.plans]
-        return ControlTemplate(templates, partial(control_step, call))
-    return python_call(call) if call.spec is None else kernels.addresses[call.spec]
+        bodies = [ProgramTemplate(_layout(plan, facts, resources)) for plan in call.plans]
+        return ControlTemplate(bodies, control_form(call))
+    return python_call(call) if call.spec is None else resources.kernels.addresses[call.spec]
 
 
 class _Slots:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from treadle import knobs
-from treadle.codegen.artifact import Artifact, load_artifact
+from treadle.codegen.artifact import load_artifact
+from treadle.codegen.artifact_record import Artifact
 from treadle.codegen.build import Progress
 from treadle.codegen.cache import open_cache
 from treadle.plan.target import Target

@@ -1,5 +1,6 @@
 """Plans: kernel calls grouped into tasks, and where every value lives."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -82,3 +83,11 @@ class Plan:
     scratch_bytes: int = 0
     rivals: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """For each buffer in the arena, by number, those that it must not overlap; only where sizes are open."""
+
+
+def with_bodies(plan: Plan) -> Iterator[Plan]:
+    """Yields `plan`, then the plans of the bodies in it, at any depth."""
+    yield plan
+    for call in plan.calls:
+        for body in call.plans:
+            yield from with_bodies(body)

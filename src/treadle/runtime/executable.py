@@ -17,12 +17,11 @@ from treadle.errors import InternalError, KernelError, MemoryLimitError, RunTime
 from treadle.graph.node import smallest_cap
 from treadle.runtime.caps import effective_caps
 from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.control_form import ControlForm
 from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
-ControlStep = _native.ControlStep
-"""A branch as the body of a step."""
 PythonStep = Callable[[tuple[int, ...]], None]
 """Called with the addresses of a step's buffers, outputs first."""
 
@@ -33,6 +32,13 @@ FUNCTION_NS = 100_000.0
 """The estimated cost of a SingleFunction in ns. Any value will do: its run has no other task."""
 
 
+class ControlLayout(NamedTuple):
+    """A branch as the body of a step: the bodies that it runs, and how the step is made of their programs."""
+
+    bodies: Sequence[Layout]
+    form: ControlForm
+
+
 class Step(NamedTuple):
     """One call: a Python function, a branch or the address of a kernel, and its arguments.
 
@@ -40,7 +46,7 @@ class Step(NamedTuple):
     are the caps on its workers (0: none), by name of the model's nodes whose work it does.
     """
 
-    body: int | PythonStep | ControlStep
+    body: int | PythonStep | ControlLayout
     pointers: list[tuple[int, int]]
     args: list[int]
     chunks: int
@@ -54,8 +60,7 @@ class Layout(NamedTuple):
     `tasks` are (first step, number of steps, priority, blocking), `successors` the successors of each task. `buffers`
     are (kind, value) as the native core takes them; pointers are offsets in them. `failures` maps the status codes of
     kernels to errors and their messages. `isa` names the instruction set of the kernels ("" if there are none). `kept`
-    is an object that lives as long as the layout: it owns the compiled kernels and the arrays of constants. `bodies`
-    are the programs that steps run.
+    is an object that lives as long as the layout: it owns the compiled kernels and the arrays of constants.
     """
 
     steps: Sequence[Step]
@@ -69,13 +74,13 @@ class Layout(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
-    bodies: Sequence[Body] = ()
 
 
 class Code(NamedTuple):
     """What the executables of one plan share, whatever their sizes; except `bodies`, which are an executable's own.
 
-    `labels` and `caps` are those of each step; `failures`, `isa`, `kept` and `bodies` are as in Layout.
+    `labels` and `caps` are those of each step; `failures`, `isa` and `kept` are as in Layout. `bodies` are the programs
+    that steps run.
     """
 
     labels: tuple[StepLabel, ...]
@@ -102,7 +107,7 @@ class Body:
     @classmethod
     def of(cls, layout: Layout) -> Body:
         """Return the body of a layout."""
-        return cls(_program_of(layout, layout.buffers, [0] * len(layout.buffers)), _code_of(layout))
+        return cls(*_program_of(layout, layout.buffers, [0] * len(layout.buffers)))
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force, as Executable.cap() does."""
@@ -115,15 +120,6 @@ class Body:
         self.program.trim()
         for body in self._code.bodies:
             body.trim()
-
-
-def branch_step(condition: int, operands: Sequence[int], yes: Body, no: Body) -> ControlStep:
-    """Return a step that runs `yes` or `no`.
-
-    `condition` is the number of the step's pointer to the byte that decides, `operands` are the numbers of those to the
-    inputs of the bodies, then to their outputs.
-    """
-    return ControlStep.branch(condition, (yes.program, operands), (no.program, operands))
 
 
 class Executable:
@@ -146,8 +142,8 @@ class Executable:
         """Return the executable of a layout."""
         pool = OutputPool(shared=False)
         outputs = Outputs(layout.outputs, pool)
-        buffers, offsets = _bound(layout, outputs.locations)
-        executable = cls(_program_of(layout, buffers, offsets), outputs, pool, _code_of(layout))
+        program, code = _program_of(layout, *_bound(layout, outputs.locations))
+        executable = cls(program, outputs, pool, code)
         executable._layout = layout
         return executable
 
@@ -264,10 +260,24 @@ class Executable:
         )
 
 
-def _program_of(layout: Layout, buffers: Sequence[tuple[str, int]], offsets: Sequence[int]) -> _native.Program:
+def _program_of(
+    layout: Layout, buffers: Sequence[tuple[str, int]], offsets: Sequence[int]
+) -> tuple[_native.Program, Code]:
     """Returns the native program of `layout`, with these `buffers`, in which contents begin at these byte `offsets`."""
-    return _native.Program(
-        steps=[(step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps],
+    callables: list[int | PythonStep | _native.ControlStep] = []
+    bodies: list[Body] = []
+    for step in layout.steps:
+        if isinstance(step.body, ControlLayout):
+            own = [Body.of(body) for body in step.body.bodies]
+            callables.append(step.body.form.step([body.program for body in own]))
+            bodies += own
+        else:
+            callables.append(step.body)
+    program = _native.Program(
+        steps=[
+            (body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost)
+            for body, step in zip(callables, layout.steps, strict=True)
+        ],
         tasks=layout.tasks,
         successors=layout.successors,
         buffers=buffers,
@@ -275,11 +285,8 @@ def _program_of(layout: Layout, buffers: Sequence[tuple[str, int]], offsets: Seq
         scratch_bytes=layout.scratch_bytes,
         max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
     )
-
-
-def _code_of(layout: Layout) -> Code:
     caps = [step.caps for step in layout.steps]
-    return Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept, layout.bodies)
+    return program, Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept, bodies)
 
 
 def _bound(layout: Layout, locations: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:

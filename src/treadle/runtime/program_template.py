@@ -12,7 +12,8 @@ from treadle import _native, forking
 from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
-from treadle.runtime.executable import Body, Code, ControlStep, Executable, PythonStep
+from treadle.runtime.control_form import ControlForm
+from treadle.runtime.executable import Body, Code, Executable, PythonStep
 from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
 from treadle.tracing.registry import StepLabel
 
@@ -21,11 +22,11 @@ MOST_BINDINGS = 64
 
 
 class ControlTemplate(NamedTuple):
-    """A branch as the body of a step whose arguments are the values of all symbols: what it runs, and how the step is
-    made of the programs of these."""
+    """A branch as the body of a step whose arguments are the values of all symbols: the bodies that it runs, and how
+    the step is made of their programs."""
 
-    templates: Sequence[ProgramTemplate]
-    step: Callable[[Sequence[Body]], ControlStep]
+    bodies: Sequence[ProgramTemplate]
+    form: ControlForm
 
 
 class StepTemplate(NamedTuple):
@@ -128,7 +129,7 @@ class ProgramTemplate:
         self._live: weakref.WeakSet[Executable] = weakref.WeakSet()  # guarded by _lock, like _max_workers
         self._max_workers: list[int] = []  # of each step, with a session's caps; empty: those of the model
         branches = (step.body for step in layout.steps if isinstance(step.body, ControlTemplate))
-        self._bodies = [template for branch in branches for template in branch.templates]
+        self._bodies = [body for branch in branches for body in branch.bodies]
 
     @property
     def layout(self) -> TemplateLayout:
@@ -176,15 +177,15 @@ class ProgramTemplate:
         return executable
 
     def _program(self, sizes: _native.Sizes, locations: Sequence[tuple[int, int]]) -> tuple[_native.Program, Code]:
-        functions: list[PythonStep | ControlStep] = []
+        functions: list[PythonStep | _native.ControlStep] = []
         bodies: list[Body] = []
         for number, step in enumerate(self._layout.steps):
             if isinstance(step.body, int):
                 continue
             args = self._native.args(sizes, number)
             if isinstance(step.body, ControlTemplate):
-                own = [template.bind_body(args) for template in step.body.templates]
-                functions.append(step.body.step(own))
+                own = [body.bind_body(args) for body in step.body.bodies]
+                functions.append(step.body.form.step([body.program for body in own]))
                 bodies += own
             else:
                 functions.append(step.body(args))

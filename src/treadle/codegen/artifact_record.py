@@ -1,0 +1,247 @@
+"""The record of an artifact: everything of a compiled model but machine code and constants, as JSON.
+
+A step that runs bodies has their plans in its own entry, at any depth. Kernels and constants are numbered for the whole
+model: plan and bodies share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.codegen.build import KernelSet
+from treadle.plan.status import FAILURES
+from treadle.plan.target import Target
+from treadle.runtime.control_form import FORMS, ControlForm
+from treadle.runtime.executable import ControlLayout, Executable, Layout, Step
+from treadle.runtime.outputs import ArraySpec
+from treadle.runtime.program_template import (
+    ControlTemplate,
+    OutputTemplate,
+    ProgramTemplate,
+    StepTemplate,
+    TemplateLayout,
+)
+from treadle.runtime.python_step import StoredStep, text_of
+from treadle.runtime.signature import Interface, Tensor
+from treadle.tracing.registry import StepLabel
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Resources:
+    """What an executable owns: its kernels, and the constants of its plan and of the bodies in it."""
+
+    kernels: KernelSet
+    arrays: list[Array]
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """The bytes of the constants and of the machine code."""
+        return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
+
+
+class Artifact(NamedTuple):
+    """A compiled model.
+
+    Attributes:
+        interface: Its inputs and outputs.
+        program: Its executable; for a model with open dimensions the template of one.
+        nodes: The names of its nodes.
+        symbols: The names of its open dimensions, in the order in which the template takes their sizes.
+    """
+
+    interface: Interface
+    program: Executable | ProgramTemplate
+    nodes: tuple[str, ...]
+    symbols: tuple[str, ...] = ()
+
+
+class NoForm(Exception):  # noqa: N818 - never leaves this module
+    """A part of a plan has no form on disk."""
+
+
+def record_of(artifact: Artifact, resources: Resources) -> dict[str, Any] | None:
+    """Returns the record, in which constants are numbered as in `resources`.
+
+    None if a step is neither one of the kernels nor a Python function that has a form on disk.
+    """
+    interface, kernels = artifact.interface, resources.kernels
+    smallest_first = sorted(enumerate(resources.arrays), key=lambda one: one[1].nbytes)
+    numbers = _Numbers(
+        kernels={address: number for number, address in enumerate(kernels.addresses.values())},
+        constants={address_of(array): number for number, array in smallest_first},
+    )
+    try:
+        plan = _plan_record(artifact.program.layout, numbers)
+    except NoForm:
+        return None
+    return {
+        "inputs": [(one.name, _name(one.dtype), one.shape) for one in interface.inputs],
+        "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
+        "nodes": artifact.nodes,
+        "symbols": artifact.symbols,
+        "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
+        "plan": plan,
+    }
+
+
+def artifact_of(record: Mapping[str, Any], addresses: Sequence[int], resources: Resources, target: Target) -> Artifact:
+    """Returns the artifact of a record.
+
+    Args:
+        record: What `record_of` has returned.
+        addresses: Of the kernels, in their order.
+        resources: The kernels and constants.
+        target: The CPU that the kernels are for.
+    """
+    inputs, outputs = (
+        tuple(
+            Tensor(name, None if dtype is None else _dtype(dtype), None if shape is None else tuple(shape))
+            for name, dtype, shape in record[side]
+        )
+        for side in ("inputs", "outputs")
+    )
+    made = _Restored(addresses, [address_of(array) for array in resources.arrays], resources, target)
+    layout = made.layout(record["plan"])
+    program = ProgramTemplate(layout) if isinstance(layout, TemplateLayout) else Executable.of(layout)
+    return Artifact(Interface(inputs, outputs), program, tuple(record["nodes"]), tuple(record["symbols"]))
+
+
+class _Numbers(NamedTuple):
+    """The numbers of kernels and constants by their addresses."""
+
+    kernels: Mapping[int, int]
+    constants: Mapping[int, int]
+
+
+def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str, Any]:
+    """Returns the record of a plan, those of its bodies included. Raises NoForm if a part has no form on disk."""
+    own: dict[str, Any]
+    if isinstance(layout, TemplateLayout):
+        own = {
+            "symbols": layout.symbols,
+            "values": layout.constants.tolist(),
+            "operations": layout.operations.tolist(),
+            "operands": layout.operands.tolist(),
+            "guards": list(layout.guards),
+            "rivals": list(layout.rivals),
+        }
+    else:
+        own = {"arena": layout.arena_bytes}
+    steps: Sequence[Step | StepTemplate] = layout.steps
+    return {
+        "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
+        "steps": [
+            (_body_record(step.body, numbers), step.pointers, step.args, step.chunks, step.cost, dict(step.caps))
+            for step in steps
+        ],
+        "labels": [(label.node, label.op) for label in layout.labels],
+        "tasks": list(layout.tasks),
+        "successors": list(layout.successors),
+        "buffers": [(kind, numbers.constants[at] if kind == "constant" else at) for kind, at in layout.buffers],
+        "scratch": layout.scratch_bytes,
+        **own,
+    }
+
+
+def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
+    """Returns the number of a kernel, the text of a Python function, or the record of a branch."""
+    if isinstance(body, ControlLayout | ControlTemplate):
+        layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
+        return {
+            "form": next(name for name, kind in FORMS.items() if isinstance(body.form, kind)),
+            "fields": list(body.form),
+            "bodies": [_plan_record(layout, numbers) for layout in layouts],
+        }
+    found = numbers.kernels.get(body) if isinstance(body, int) else text_of(body)
+    if found is None:
+        raise NoForm
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Restored:
+    """Makes layouts of records, for one model."""
+
+    kernels: Sequence[int]
+    constants: Sequence[int]
+    resources: Resources
+    target: Target
+
+    def layout(self, record: Mapping[str, Any]) -> Layout | TemplateLayout:
+        buffers = [(kind, self.constants[at] if kind == "constant" else at) for kind, at in record["buffers"]]
+        labels = [StepLabel(node, op) for node, op in record["labels"]]
+        if "symbols" in record:
+            return TemplateLayout(
+                symbols=record["symbols"],
+                constants=np.array(record["values"], np.int64),
+                operations=np.array(record["operations"], np.int32).reshape(-1, 2),
+                operands=np.array(record["operands"], np.int32),
+                guards=record["guards"],
+                steps=[
+                    StepTemplate(self._open_body(body), [(buffer, at) for buffer, at in pointers], *rest)
+                    for body, pointers, *rest in record["steps"]
+                ],
+                labels=labels,
+                tasks=[(first, count, blocking) for first, count, blocking in record["tasks"]],
+                successors=record["successors"],
+                buffers=buffers,
+                rivals=[(one, other) for one, other in record["rivals"]],
+                scratch_bytes=record["scratch"],
+                outputs=[OutputTemplate(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+                failures=FAILURES,
+                isa=self.target.isa,
+                kept=self.resources,
+            )
+        return Layout(
+            steps=[
+                Step(self._body(body), [(buffer, offset) for buffer, offset in pointers], *rest)
+                for body, pointers, *rest in record["steps"]
+            ],
+            labels=labels,
+            tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
+            successors=record["successors"],
+            buffers=buffers,
+            arena_bytes=record["arena"],
+            scratch_bytes=record["scratch"],
+            outputs=[ArraySpec(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+            failures=FAILURES,
+            isa=self.target.isa,
+            kept=self.resources,
+        )
+
+    def _body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlLayout:
+        if isinstance(body, Mapping):
+            bodies = [self.layout(one) for one in body["bodies"]]
+            return ControlLayout([one for one in bodies if isinstance(one, Layout)], _form(body))
+        return self.kernels[body] if isinstance(body, int) else StoredStep(body)
+
+    def _open_body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlTemplate:
+        if isinstance(body, Mapping):
+            bodies = [self.layout(one) for one in body["bodies"]]
+            templates = [ProgramTemplate(one) for one in bodies if isinstance(one, TemplateLayout)]
+            return ControlTemplate(templates, _form(body))
+        return self.kernels[body] if isinstance(body, int) else StoredStep(body)
+
+
+def _form(record: Mapping[str, Any]) -> ControlForm:
+    return FORMS[record["form"]](*record["fields"])
+
+
+def address_of(array: Array) -> int:
+    """Returns the address of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def _name(dtype: np.dtype[Any] | None) -> str | None:
+    return None if dtype is None else dtypes.from_numpy(dtype).name
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return dtypes.BY_NAME[name].numpy
