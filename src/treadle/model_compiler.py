@@ -228,10 +228,9 @@ class ModelCompiler:
         if self._new_artifact is None:
             plans.get(shapes, outputs)
             return
-        from treadle.codegen.artifact_writer import ArtifactWriter
         from treadle.driver import Compiled
 
-        with closing(ArtifactWriter(self._new_artifact)) as self._artifact_writer:
+        with closing(self._writer_of(self._new_artifact)) as self._artifact_writer:
             runnable = plans.get(shapes, outputs)
             if isinstance(runnable, Compiled) and self._source.is_unchanged():
                 self._artifact_writer.store(Artifact(self.interface, runnable.executable, self.nodes or ()))
@@ -261,14 +260,18 @@ class ModelCompiler:
         if self._new_artifact is None:
             self._open.compile(self.graph, self._open_options, outputs, None)
             return
-        from treadle.codegen.artifact_writer import ArtifactWriter
-
-        with closing(ArtifactWriter(self._new_artifact)) as self._artifact_writer:
+        with closing(self._writer_of(self._new_artifact)) as self._artifact_writer:
             plan = self._open.compile(self.graph, self._open_options, outputs, None)
             if plan is not None and self._source.is_unchanged():
                 symbols = tuple(plan.facts.symbols)
                 self._artifact_writer.store(Artifact(self.interface, plan.template, self.nodes or (), symbols))
         self._artifact_writer = None
+
+    def _writer_of(self, key: str) -> ArtifactWriter:
+        from treadle.codegen.artifact_writer import ArtifactWriter
+
+        assert self._source.content_digest is not None
+        return ArtifactWriter(key, self._source.content_digest)
 
     def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for

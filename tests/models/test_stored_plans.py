@@ -11,10 +11,13 @@ import onnx
 import pytest
 
 import treadle
+from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_branches import detector, feeds, nested
+from treadle.compile import runner_of
 from treadle.errors import ThreadSettingError
 
 Array = np.ndarray[Any, Any]
+INT64 = onnx.TensorProto.INT64
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +90,72 @@ class TestBranches:
         second = treadle.Session(path)
         assert second.compiles == 1
         assert_same_bits(first, second, feeds(5, 16_000))
+
+
+class TestSharedConstants:
+    """Artifacts of one model hold equal constants once."""
+
+    def wide(self, tmp_path: Path) -> tuple[Path, dict[str, Array]]:
+        """Writes a model with 256 KB of weights that all precisions read as they are; returns its path and inputs."""
+        w = ModelWriter()
+        y = w.op("Softmax", w.op("Gather", w.random(1024, 64), "x", axis=0), axis=-1)
+        path = saved(tmp_path, w.model({"x": (INT64, [4])}, {y: (FLOAT, None)}))
+        return path, {"x": np.array([5, 0, 1023, 7])}
+
+    def large_files(self, folder: Path) -> list[Path]:
+        """Returns the files that may hold the weights."""
+        return [one for one in folder.iterdir() if one.stat().st_size > 200_000]
+
+    def test_a_second_precision_adds_no_weights(self, tmp_path: Path, folder: Path) -> None:
+        """Its artifact has a file of its own, which is small; a later session finds all of it."""
+        path, inputs = self.wide(tmp_path)
+        treadle.Session(path)
+        before = len(list(folder.iterdir()))
+        exact = treadle.Session(path, math="exact")
+        wanted = exact.run(inputs)
+
+        assert len(list(folder.iterdir())) > before
+        assert len(self.large_files(folder)) == 1
+        del exact
+        again = treadle.Session(path, math="exact")
+        assert again.compiles == 0
+        assert all(again.run(inputs)[name].tobytes() == wanted[name].tobytes() for name in wanted)
+
+    def test_a_process_that_reads_both_maps_the_weights_once(self, tmp_path: Path) -> None:
+        """The plans of both read the same memory."""
+        path, _ = self.wide(tmp_path)
+        made = [treadle.Session(path, math=math) for math in ("fast", "exact")]
+        del made
+        addresses, sessions = [], []
+        for math in ("exact", "fast"):
+            session = treadle.Session(path, math=math)
+            assert session.compiles == 0
+            (plan,) = runner_of(session).plans.all()
+            arrays = plan.executable.layout.kept.arrays  # type: ignore[attr-defined]
+            addresses.append({one.ctypes.data for one in arrays if one.nbytes > 200_000})
+            sessions.append(session)
+
+        assert addresses[0] == addresses[1] != set()
+
+    @pytest.mark.parametrize("fault", ["gone", "damaged", "of another model"])
+    def test_an_artifact_without_its_weights_is_not_used(self, tmp_path: Path, folder: Path, fault: str) -> None:
+        """The model is compiled again, and from then on found again, whatever has become of the first file."""
+        path, inputs = self.wide(tmp_path)
+        treadle.Session(path)
+        (file,) = self.large_files(folder)
+        wanted = treadle.Session(path, math="exact").run(inputs)
+        if fault == "gone":
+            file.unlink()
+        elif fault == "damaged":
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+        else:
+            treadle.Session(path, precision="bf16")
+            max(folder.iterdir(), key=lambda one: one.stat().st_mtime_ns).rename(file)
+
+        again = treadle.Session(path, math="exact")
+        assert again.compiles == 1
+        assert all(again.run(inputs)[name].tobytes() == wanted[name].tobytes() for name in wanted)
+        treadle.Session(path)
+        assert [treadle.Session(path, math=math).compiles for math in ("exact", "fast")] == [0, 0]

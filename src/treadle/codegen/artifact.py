@@ -2,11 +2,13 @@
 
 An artifact is one file:
 
-    magic | SHA-256 of key, sizes, record and code | sizes | CRC-32 of the constants | ... | constants | record | code
+    magic | SHA-256 of key, sizes, record and code | sizes | ... | constants | record | code
 
 The constants begin at a page boundary (at that of a huge page if they are large); `artifact_writer` writes them before
-the kernels are compiled. The record is JSON, the code is the kernels' object files. A file with any damaged part is not
-used. Kernels are executed and Python functions unpickled: only the owner of the cache folder can have written them
+the kernels are compiled. The record is JSON, the code is the kernels' object files. The record lists the place and the
+CRC-32 of every constant. Constants that another artifact of the model has lie in its file only: the record names that
+file by its key and its SHA-256. An artifact is not used if any part of it is damaged, or if a file that it names is
+missing. Kernels are executed and Python functions unpickled: only the owner of the cache folder can have written them
 (see `cache`).
 """
 
@@ -19,11 +21,11 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -31,13 +33,13 @@ import numpy as np
 from treadle import __version__, _native, knobs
 from treadle.codegen.artifact_record import Artifact, Resources, artifact_of
 from treadle.codegen.build import KernelSet, ObjectCode, link
-from treadle.codegen.cache import compiler_version, open_cache
+from treadle.codegen.cache import KernelCache, compiler_version, open_cache
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 
-MAGIC = b"treadle-model-4\n"
-SIZES = struct.Struct("<QQQI")
+MAGIC = b"treadle-model-5\n"
+SIZES = struct.Struct("<QQQ")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
 _IRRELEVANT = (
@@ -47,8 +49,13 @@ _IRRELEVANT = (
 """Knobs that do not change the compiled form of a model."""
 
 
-LIVE_RESOURCES: WeakValueDictionary[str, Resources] = WeakValueDictionary()
-"""The resources of this process's executables by key, so that sessions of one model share their constants."""
+LIVE_RESOURCES: WeakValueDictionary[tuple[str, bytes], Resources] = WeakValueDictionary()
+"""The resources of this process's executables by key and SHA-256 of their artifact, so that sessions of one model share
+their constants."""
+_mapped: WeakValueDictionary[tuple[str, bytes], Array] = WeakValueDictionary()
+"""The constants of the files that this process has mapped, by key and SHA-256."""
+_MOST_LISTED = 16
+"""How many artifacts of a model are searched for constants."""
 
 
 def artifact_key(content: str, settings: Mapping[str, object], target: Target) -> str:
@@ -82,44 +89,183 @@ def _source_hash() -> str:
     return total.hexdigest()
 
 
+class Start(NamedTuple):
+    """What the first bytes of an artifact say: its SHA-256, and how many bytes its other parts have."""
+
+    digest: bytes
+    record_bytes: int
+    code_bytes: int
+    constant_bytes: int
+
+    @classmethod
+    def of(cls, file: int) -> Start | None:
+        """Returns the start of the artifact `file`; None if it has none, or if the file has another size."""
+        fixed = len(MAGIC) + hashlib.sha256().digest_size
+        content = os.pread(file, fixed + SIZES.size, 0)
+        if len(content) < fixed + SIZES.size or not content.startswith(MAGIC):
+            return None
+        start = cls(content[len(MAGIC) : fixed], *SIZES.unpack(content[fixed:]))
+        whole = start.constants_end + start.record_bytes + start.code_bytes
+        return start if os.fstat(file).st_size == whole else None
+
+    @property
+    def constants_end(self) -> int:
+        """The file offset behind the constants, where the record begins."""
+        return constants_offset(self.constant_bytes) + self.constant_bytes
+
+    def record_and_code(self, key: str, file: int) -> tuple[dict[str, Any], bytes] | None:
+        """Reads the record and the code of the artifact `key`; None if they are damaged."""
+        content = os.pread(file, self.record_bytes + self.code_bytes, self.constants_end)
+        record, code = content[: self.record_bytes], content[self.record_bytes :]
+        if digest(key, SIZES.pack(*self[1:]), record, code) != self.digest:
+            return None
+        return json.loads(record), code
+
+    def map_constants(self, key: str, file: int) -> Array:
+        """Maps the constants of the artifact `key`, which this process may have mapped before."""
+        memory = _mapped.get((key, self.digest))
+        if memory is None:
+            memory = map_file(file, constants_offset(self.constant_bytes), self.constant_bytes)
+            note_mapped(key, self.digest, memory)
+        return memory
+
+
+def note_mapped(key: str, sha: bytes, memory: Array) -> None:
+    """Lets artifacts use `memory` as the constants of the artifact `key`."""
+    _mapped[key, sha] = memory
+
+
 def load_artifact(key: str, target: Target) -> Artifact | None:
     """Loads the artifact `key`; None if there is none, or if its file is damaged."""
-    with open_cache() as cache:
-        file = None if cache is None else cache.open(key)
-        if file is None:
+    with open_cache() as cache, _opened(cache, key) as file:
+        if cache is None or file is None:
             return None
         try:
-            return _read(key, file, target)
+            return _read(cache, key, file, target)
         except (OSError, EOFError):
             return None
-        finally:
+
+
+@contextmanager
+def _opened(cache: KernelCache | None, key: str) -> Iterator[int | None]:
+    """Opens the file `key` of the cache; yields None without one."""
+    file = None if cache is None else cache.open(key)
+    try:
+        yield file
+    finally:
+        if file is not None:
             os.close(file)
 
 
-def _read(key: str, file: int, target: Target) -> Artifact | None:
-    fixed = len(MAGIC) + hashlib.sha256().digest_size
-    start = os.pread(file, fixed + SIZES.size, 0)
-    if len(start) < fixed + SIZES.size or not start.startswith(MAGIC):
+def _read(cache: KernelCache, key: str, file: int, target: Target) -> Artifact | None:
+    start = Start.of(file)
+    found = None if start is None else start.record_and_code(key, file)
+    if start is None or found is None:
         return None
-    sizes = start[fixed:]
-    head_bytes, code_bytes, total, checksum = SIZES.unpack(sizes)
-    first = constants_offset(total)
-    if os.fstat(file).st_size != first + total + head_bytes + code_bytes:
-        return None
-    rest = os.pread(file, head_bytes + code_bytes, first + total)
-    head, code = rest[:head_bytes], rest[head_bytes:]
-    if digest(key, sizes, head, code) != start[len(MAGIC) : fixed]:
-        return None
-    record = json.loads(head)
+    record, code = found
     kernels, addresses = _kernels(record, code, target)
-    resources = LIVE_RESOURCES.get(key)
+    resources = LIVE_RESOURCES.get((key, start.digest))
     if resources is None:
-        memory = map_file(file, first, total)
-        if zlib.crc32(memory.data) != checksum:
-            return None
-        arrays = [memory[offset : offset + size] for offset, size in record["constants"]]
-        resources = LIVE_RESOURCES[key] = Resources(kernels, arrays)
+        memories = [start.map_constants(key, file)]
+        for other, sha in record["files"]:
+            memory = _constants_of(cache, other, bytes.fromhex(sha))
+            if memory is None:
+                return None
+            memories.append(memory)
+        arrays: list[Array] = []
+        for number, offset, size, checksum in record["constants"]:
+            memory = memories[number]
+            if zlib.crc32(memory[offset : offset + _padded_size(size)].data) != checksum:
+                return None
+            arrays.append(memory[offset : offset + size])
+        resources = LIVE_RESOURCES[key, start.digest] = Resources(kernels, arrays)
     return artifact_of(record, addresses, resources, target)
+
+
+def _constants_of(cache: KernelCache, key: str, sha: bytes) -> Array | None:
+    """Returns the constants of the artifact `key`; None if there is none with the SHA-256 `sha`."""
+    with _opened(cache, key) as file:
+        start = None if file is None else Start.of(file)
+        if file is None or start is None or start.digest != sha:
+            return None
+        return start.map_constants(key, file)
+
+
+class StoredConstant(NamedTuple):
+    """A constant in the file of an artifact."""
+
+    key: str
+    sha: bytes
+    offset: int
+    checksum: int
+    array: Array
+
+
+def stored_constants(cache: KernelCache, content: str, replaced: str) -> Iterator[StoredConstant]:
+    """Yields the constants in the files of the artifacts of a model whose bytes hash to `content`.
+
+    The elements of the arrays may be damaged. Leaves out artifacts that need the artifact `replaced`, which is about to
+    be written, or one that is missing: so artifacts never need each other.
+    """
+    whole = _Whole(cache, replaced)
+    for key in _listed(cache, content):
+        found = whole.read(key)
+        if found is None:
+            continue
+        for number, offset, size, checksum in found.constants:
+            if number == 0:
+                array = found.memory[offset : offset + size]
+                yield StoredConstant(key, found.sha, offset, checksum, array)
+
+
+class _Stored(NamedTuple):
+    """What an artifact says of constants, and those in its own file."""
+
+    sha: bytes
+    constants: Sequence[tuple[int, int, int, int]]
+    memory: Array
+
+
+class _Whole:
+    """Reads artifacts other than `replaced` that have all files that they need, directly or through others."""
+
+    def __init__(self, cache: KernelCache, replaced: str) -> None:
+        self._cache = cache
+        self._known: dict[str, _Stored | None] = {replaced: None}
+
+    def read(self, key: str) -> _Stored | None:
+        if key not in self._known:
+            self._known[key] = None
+            self._known[key] = self._read(key)
+        return self._known[key]
+
+    def _read(self, key: str) -> _Stored | None:
+        with _opened(self._cache, key) as file:
+            start = None if file is None else Start.of(file)
+            found = None if file is None or start is None else start.record_and_code(key, file)
+            if file is None or start is None or found is None:
+                return None
+            for other, sha in found[0]["files"]:
+                needed = self.read(other)
+                if needed is None or needed.sha.hex() != sha:
+                    return None
+            return _Stored(start.digest, found[0]["constants"], start.map_constants(key, file))
+
+
+def list_artifact(cache: KernelCache, content: str, key: str) -> None:
+    """Lets `stored_constants` find the constants of the artifact `key`."""
+    listed = [one for one in _listed(cache, content) if one != key]
+    cache.store(_list_key(content), json.dumps([*listed, key][-_MOST_LISTED:]).encode())
+
+
+def _listed(cache: KernelCache, content: str) -> list[str]:
+    """Returns the keys of the artifacts of a model, the newest last. They may be gone."""
+    found = cache.load(_list_key(content))
+    return [] if found is None else list(json.loads(found))
+
+
+def _list_key(content: str) -> str:
+    return hashlib.sha256(f"artifacts\n{content}".encode()).hexdigest()
 
 
 def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[KernelSet, list[int]]:
@@ -141,12 +287,21 @@ def digest(key: str, *parts: bytes) -> bytes:
     return total.digest()
 
 
+def checksum_of(array: Array) -> int:
+    """Returns the CRC-32 of an array with the padding that follows it in a file."""
+    return zlib.crc32(bytes(-array.nbytes % _ALIGNMENT), zlib.crc32(array.reshape(-1).view(np.uint8).data))
+
+
+def _padded_size(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
 def offsets_of(arrays: Sequence[Array]) -> tuple[list[int], int]:
     """Returns the offset of each array when they are stored one after another, aligned, and the size of the whole."""
     offsets, end = [], 0
     for array in arrays:
         offsets.append(end)
-        end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        end += _padded_size(array.nbytes)
     return offsets, end
 
 

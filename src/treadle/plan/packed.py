@@ -39,7 +39,7 @@ def held_once(array: Array, source: Array) -> Array:
     with _lock:
         alive = [other for reference in _held.get(key, ()) if (other := reference()) is not None]
         for other in alive:
-            if _equal(other.reshape(-1).view(np.uint8), bits):
+            if same_bits(other, bits):
                 if (other.dtype, other.shape) == (array.dtype, array.shape):
                     return other
                 return other.view(array.dtype).reshape(array.shape)
@@ -78,10 +78,12 @@ def _bits(array: Array) -> tuple[Array, Hashable]:
     return bits, (bits.size, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
 
 
-def _equal(one: Array, other: Array) -> bool:
+def same_bits(one: Array, other: Array) -> bool:
     """Whether arrays of as many bytes are equal; a part at a time, since NumPy needs as much memory for the answer."""
+    first, second = (array.reshape(-1).view(np.uint8) for array in (one, other))
     return all(
-        np.array_equal(one[at : at + _COMPARED], other[at : at + _COMPARED]) for at in range(0, one.size, _COMPARED)
+        np.array_equal(first[at : at + _COMPARED], second[at : at + _COMPARED])
+        for at in range(0, first.size, _COMPARED)
     )
 
 
