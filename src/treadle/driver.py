@@ -96,8 +96,8 @@ def compile_open(
         options: How to compile.
         outputs: The names of the outputs to compute.
         hints: Sizes of symbols by which decisions are taken that no proof settles, sample sizes for the others; None:
-            sample sizes, small ones if they fit the model, else large ones. The plan is for those of `empty_dims` that
-            are 0 only.
+            sample sizes, small ones if they fit the model, else large ones. Of those that are 0 the plan is for 0 only,
+            unless they are `appended`.
 
     Returns:
         A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
@@ -116,10 +116,9 @@ def compile_open(
             raise error from None
 
 
-def empty_dims(model: Graph | Template, sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the symbols for whose `sizes` of 0, by name, `model` needs a plan that is for 0 only."""
-    empty = frozenset(name for name, size in sizes.items() if size == 0)
-    return empty - appended_dims(model) if empty and isinstance(model, Graph) else empty
+def appended(model: Graph | Template) -> frozenset[str]:
+    """Return the open dimensions of `model` of which one plan serves 0 and all other sizes."""
+    return frozenset(appended_dims(model)) if isinstance(model, Graph) else frozenset()
 
 
 def _large_samples(model: Graph | Template) -> dict[str, int]:

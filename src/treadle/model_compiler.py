@@ -9,28 +9,27 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle import _native, forking, knobs
+from treadle import forking, knobs
 from treadle.codegen.artifact import artifact_key, load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
 from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
+from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form, Template
-from treadle.open_plans import FormPlans, OpenPlans, StoredPlan
+from treadle.open_plans import FormPlans, OpenModel, OpenPlans
+from treadle.plan_store import PlanStore, Restored, fixed_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
-from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
 from treadle.runtime.plans import Plans, Runnable
-from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.runner import Runner
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.topology import Topology
@@ -104,7 +103,7 @@ class CompileSettings:
         content = model if source.path is None else source.path
         return load_or_compile(content, key, self.target, self._arithmetic, self.progress)
 
-    def options(self, caps: NodeCaps, artifact_writer: ArtifactWriter | None = None) -> Options:
+    def options(self, caps: NodeCaps) -> Options:
         """Return the driver's options."""
         from treadle.driver import Options
 
@@ -117,7 +116,6 @@ class CompileSettings:
             precision=self.precision,
             provider=self.provider,
             caps=caps,
-            artifact_writer=artifact_writer,
         )
 
     @property
@@ -155,11 +153,8 @@ class ModelCompiler:
         self._settings = settings
         self._caps = caps
         self._graph: Graph | None = None
-        self._artifact_writer: ArtifactWriter | None = None
-        self._open = OpenPlans()
         self._by_form: FormPlans | None = None
         self._forms: Sequence[Form] | None = None
-        self._stored: StoredPlan | None = None
         self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
@@ -167,12 +162,11 @@ class ModelCompiler:
         self._is_template = isinstance(loaded, Template)
         if isinstance(loaded, Template) and loaded.builds_open and not _declares_inputs(loaded):
             self._by_form = FormPlans(loaded)
-        self._new_artifact: str | None = None
         if isinstance(loaded, Graph):
             whole = settings.artifact_key(source)
             if whole is not None and whole != key:  # loading has shown which external data the model has
                 self._artifact = load_artifact(whole, settings.target)
-            self._new_artifact = whole if self._artifact is None else None
+            key = whole
             loaded = self._artifact or loaded
         self.interface: Interface
         """The inputs and outputs of the model."""
@@ -187,6 +181,10 @@ class ModelCompiler:
             self.interface = interface_of(loaded, objects=loaded is model)
             self.nodes = None if isinstance(loaded, Template) else names_of(loaded)
         checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
+        if self._is_template:
+            key = None
+        self._store = PlanStore(key, source, settings.target, self.interface, self.nodes or (), caps)
+        self._open = OpenPlans(self._store)
 
     @property
     def graph(self) -> Graph:
@@ -202,7 +200,7 @@ class ModelCompiler:
         """Return the graph of `template` for the latest inputs, or for all sizes. Raises InputError without either."""
         if self._forms is not None:
             return template.build(self._forms)
-        plans = self._open.held(self.interface.select(None))
+        plans = self._open.compiled(self.interface.select(None))
         if not plans:
             raise InputError("the model has no graph before it has inputs: its dtypes and shapes follow from theirs")
         from treadle.graph.facts import Facts
@@ -213,76 +211,66 @@ class ModelCompiler:
     def compile_declared(self, plans: Plans) -> None:
         """Compile the model as far as it can be before a run: once for all sizes, if its inputs have open dimensions.
 
-        Otherwise `plans` keeps the plan, and the artifact is written if there is none.
+        Otherwise `plans` keeps the plan.
         """
         shapes = self.interface.fixed_shapes
         outputs = self.interface.select(None)
         if self._is_template:
             template = self._source.load()
             if isinstance(template, Template) and template.builds_open and self._by_form is None:
-                self._note_nodes(self._open.compile(template, self._open_options, outputs, None))
-            return
-        if shapes is None:
-            self._compile_open(outputs)
-            return
-        if self._new_artifact is None:
+                self._note_nodes(self._open.compile(OpenModel.of(template, self._options), outputs, None))
+        elif shapes is not None:
             plans.get(shapes, outputs)
-            return
-        from treadle.driver import Compiled
+        elif not self._take_artifact(outputs):
+            self._open.compile(self._model, outputs, None)
 
-        with closing(self._writer_of(self._new_artifact)) as self._artifact_writer:
-            runnable = plans.get(shapes, outputs)
-            if isinstance(runnable, Compiled) and self._source.is_unchanged():
-                self._artifact_writer.store(Artifact(self.interface, runnable.executable, self.nodes or ()))
-        self._artifact_writer = None
+    def _take_artifact(self, outputs: tuple[str, ...]) -> bool:
+        """Hold the plan for all sizes from the artifact; false if there is none."""
+        artifact, self._artifact = self._artifact, None
+        if artifact is None or not self._open.hold(outputs, artifact):
+            return False
+        self._caps.apply_to(artifact.program)
+        return True
 
     def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
-        """Return what computes `outputs` for inputs of this signature: the artifact once, else a fresh compile."""
+        """Return what computes `outputs` for inputs of this signature: a plan from disk, else a fresh compile."""
         if self._is_template:
             return self._compile_template(signature, outputs)
-        artifact, self._artifact = self._artifact, None
-        if artifact is not None and isinstance(artifact.program, Executable):
-            self._caps.apply_to(artifact.program)
-            return Restored(artifact.program, partial(self._compile_graph, signature, outputs))
-        if self._stored is not None and self._stored.outputs == outputs:
-            executable = self._stored.bind(self.interface.inputs, [shape_of(each) for each in signature])
-            if executable is not None:
-                return Restored(executable, partial(self._compile_graph, signature, outputs))
-        return self._compile_graph(signature, outputs)
-
-    def _compile_open(self, outputs: tuple[str, ...]) -> None:
-        """Take the plan for all sizes from the artifact; else compile it, and write the artifact if there is none."""
-        artifact, self._artifact = self._artifact, None
-        if artifact is not None and isinstance(artifact.program, ProgramTemplate):
-            self._caps.apply_to(artifact.program)
-            self._stored = StoredPlan(outputs, artifact.program, artifact.symbols)
-            return
-        if self._new_artifact is None:
-            self._open.compile(self.graph, self._open_options, outputs, None)
-            return
-        with closing(self._writer_of(self._new_artifact)) as self._artifact_writer:
-            plan = self._open.compile(self.graph, self._open_options, outputs, None)
-            if plan is not None and self._source.is_unchanged():
-                symbols = tuple(plan.facts.symbols)
-                self._artifact_writer.store(Artifact(self.interface, plan.template, self.nodes or (), symbols))
-        self._artifact_writer = None
-
-    def _writer_of(self, key: str) -> ArtifactWriter:
-        from treadle.codegen.artifact_writer import ArtifactWriter
-
-        assert self._source.content_digest is not None
-        return ArtifactWriter(key, self._source.content_digest)
-
-    def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
-        from treadle.driver import compile_for
-
-        self._offer_loaded()
         shapes = [shape_of(each) for each in signature]
-        bound = self._open.bind(self.graph, self._open_options, shapes, outputs)
+        artifact, self._artifact = self._artifact, None
+        if artifact is not None:
+            self._caps.apply_to(artifact.program)
+        else:
+            found = self._open.find(self._model, shapes, outputs)
+            if found is not None:
+                return found
+            artifact = self._store.load(fixed_name(outputs, shapes))
+        if artifact is not None and isinstance(artifact.program, Executable):
+            return Restored(artifact.program, partial(self._compile_fixed, shapes, outputs))
+        bound = self._open.bind(self._model, shapes, outputs)
         if bound is not None:
             return bound
-        options = self._settings.options(self._caps, self._artifact_writer)
-        return compile_for(self.graph, options, shapes, outputs)
+        with self._store.writer(fixed_name(outputs, shapes)) as writer:
+            return self._compile_fixed(shapes, outputs, writer)
+
+    def _compile_fixed(
+        self, shapes: Sequence[StaticShape], outputs: tuple[str, ...], writer: ArtifactWriter | None = None
+    ) -> Runnable:
+        """Return the model compiled for inputs of these `shapes`, which `writer` stores."""
+        from treadle.driver import Compiled, compile_for
+
+        runnable = compile_for(self._load_graph(), replace(self._options(), artifact_writer=writer), shapes, outputs)
+        if isinstance(runnable, Compiled):
+            self._store.save(writer, runnable.executable)
+        return runnable
+
+    @property
+    def _model(self) -> OpenModel:
+        return OpenModel(self._load_graph, self.interface.inputs, self._options)
+
+    def _load_graph(self) -> Graph:
+        self._offer_loaded()
+        return self.graph
 
     def _offer_loaded(self) -> None:
         """Let plans that are compiled now share the weights that the artifact's plan has packed."""
@@ -292,8 +280,8 @@ class ModelCompiler:
         if resources is not None:
             offer(resources.arrays)
 
-    def _open_options(self) -> Options:
-        return self._settings.options(self._caps, self._artifact_writer)
+    def _options(self) -> Options:
+        return self._settings.options(self._caps)
 
     def _compile_template(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for
@@ -310,16 +298,20 @@ class ModelCompiler:
         self._graph = graph = template.build(inputs)
         self.nodes = names_of(graph)
         checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
-        return compile_for(graph, self._settings.options(self._caps), [shape for _, shape in inputs], outputs)
+        return compile_for(graph, self._options(), [shape for _, shape in inputs], outputs)
 
-    def _bind_template(self, template: Template, forms: Sequence[Form], outputs: tuple[str, ...]) -> Bound | None:
+    def _bind_template(
+        self, template: Template, forms: Sequence[Form], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
         if not template.builds_open:
             return None
         if self._by_form is not None:
-            bound = self._by_form.bind(self._open_options, forms, outputs)
+            bound = self._by_form.bind(self._options, forms, outputs)
         else:
-            bound = self._open.bind(template, self._open_options, [shape for _, shape in forms], outputs)
-        self._note_nodes(bound)
+            model = OpenModel.of(template, self._options)
+            bound = self._open.bind(model, [shape for _, shape in forms], outputs)
+        if not isinstance(bound, Restored):
+            self._note_nodes(bound)
         return bound
 
     def _note_nodes(self, plan: Open | Bound | None) -> None:
@@ -341,11 +333,9 @@ class ModelCompiler:
         """Return the plans for all sizes that compute all outputs, the first compiled first."""
         outputs = self.interface.select(None)
         if self._by_form is not None:
-            return self._by_form.held(outputs)
-        if self._stored is not None and not self._open.held(outputs):
-            self._offer_loaded()
-            self._open.compile(self.graph, self._open_options, outputs, None)
-        return self._open.held(outputs)
+            return self._by_form.compiled(outputs)
+        self._open.compile_stored(self._model, outputs)
+        return self._open.compiled(outputs)
 
     def why_per_size(self) -> PerSize | None:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
@@ -366,29 +356,6 @@ class ModelCompiler:
             replace(plan, calls=[replace(call, caps=effective_caps(call.caps, caps)) for call in plan.calls])
             for plan in plans
         ]
-
-
-@dataclass(slots=True)
-class Restored:
-    """An executable from disk. `compile_` compiles the model in this process, to show its plan."""
-
-    executable: Executable
-    compile_: Callable[[], Runnable]
-    _compiled: Runnable | None = None
-
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
-        """Run the executable."""
-        return self.executable.run(inputs, team, request)
-
-    def trim(self) -> None:
-        """Free the memory that no run uses at the moment."""
-        self.executable.trim()
-
-    def compiled(self) -> Runnable:
-        """Return the same, compiled in this process."""
-        if self._compiled is None:
-            self._compiled = self.compile_()
-        return self._compiled
 
 
 def plans_of(runnable: Runnable) -> list[Plan]:

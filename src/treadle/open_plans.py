@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from treadle import forking
-from treadle.errors import TreadleError
+from treadle.codegen.artifact_record import Artifact
+from treadle.errors import InternalError, TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
-from treadle.runtime.executable import Executable
-from treadle.runtime.program_template import ProgramTemplate
+from treadle.plan_store import PlanStore, Restored, StoredPlan, open_name
+from treadle.runtime.plans import Runnable
 from treadle.runtime.signature import Tensor
 
 if TYPE_CHECKING:
@@ -24,6 +27,27 @@ if TYPE_CHECKING:
 MOST_PLANS = 4
 """Plans that are compiled for one model, choice of outputs, and dimensions that are 0. Sizes that none of them serves
 are compiled each for itself."""
+
+
+class OpenModel(NamedTuple):
+    """What plans are compiled of, and how.
+
+    Attributes:
+        load: Returns a graph with open dimensions, or a template that builds such.
+        inputs: Its inputs.
+        options: Returns how to compile.
+        dims: What it declares of its open dimensions.
+    """
+
+    load: Callable[[], Graph | Template]
+    inputs: Sequence[Value | Tensor]
+    options: Callable[[], Options]
+    dims: OpenDims = NOTHING
+
+    @classmethod
+    def of(cls, template: Template, options: Callable[[], Options]) -> OpenModel:
+        """Return the model of a template that declares its inputs."""
+        return cls(lambda: template, template.inputs, options, template.dims)
 
 
 class _Key(NamedTuple):
@@ -36,69 +60,89 @@ class _Key(NamedTuple):
 class OpenPlans:
     """Compiles a model once for all sizes, and again where an assumption of the plans so far does not hold.
 
-    Sizes of 0 have plans of their own, but for dimensions that are appended to. Threads may share it.
+    Sizes of 0 have plans of their own, but for dimensions that are appended to. Plans are first looked for on disk.
+    Threads may share it.
     """
 
-    def __init__(self) -> None:
-        self._plans: dict[_Key, list[Open]] = {}
+    def __init__(self, store: PlanStore | None = None) -> None:
+        """Make the plans of a model that are kept in `store`; None: they are not."""
+        self._plans: dict[_Key, list[Open | StoredPlan]] = {}
         self._closed: set[_Key] = set()
         self._reasons: dict[_Key, PerSize] = {}
+        self._appended: frozenset[str] | None = None
+        self._store = store
         self._lock = forking.lock()
 
-    def compile(
-        self,
-        model: Graph | Template,
-        options: Callable[[], Options],
-        outputs: tuple[str, ...],
-        hints: Mapping[str, int] | None,
-    ) -> Open | None:
-        """Compile a plan for `outputs` of `model`; None if one plan cannot serve several sizes.
+    def hold(self, outputs: tuple[str, ...], artifact: Artifact, empty: frozenset[str] = frozenset()) -> bool:
+        """Hold a plan for `outputs` from disk, for which these dimensions are 0; false if it is for fixed sizes."""
+        plan = StoredPlan.of(artifact)
+        if plan is None:
+            return False
+        self._appended = artifact.appended
+        self._plans.setdefault(_Key(outputs, empty), []).append(plan)
+        return True
 
-        Args:
-            model: A graph with open dimensions, or a template that builds such.
-            options: Returns how to compile.
-            outputs: The names of the outputs to compute.
-            hints: The sizes to compile for where a decision depends on them; None: sample sizes.
+    def compile(self, model: OpenModel, outputs: tuple[str, ...], hints: Mapping[str, int] | None) -> Open | None:
+        """Compile a plan for `outputs` of `model` and store it; None if one plan cannot serve several sizes.
+
+        `hints` are the sizes to compile for where a decision depends on them; None: sample sizes.
         """
-        from treadle.driver import PerSize, compile_open, empty_dims
+        from treadle.driver import PerSize, compile_open
 
-        key = _Key(outputs, empty_dims(model, hints or {}))
+        key = _Key(outputs, self._empty(model, hints or {}))
         if key in self._closed:
             return None
-        if len(self._plans.get(key, ())) >= MOST_PLANS:
+        number = len(self._plans.get(key, ()))
+        if number >= MOST_PLANS:
             self._close(key, PerSize(f"{MOST_PLANS} plans are held, the most for one model"))
             return None
         if not is_enabled("open_sizes"):
             self._reasons[key] = PerSize("TREADLE_DISABLE names open_sizes")
             return None
-        try:
-            plan = compile_open(model, options(), outputs, hints)
-        except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
-            if hints is None:
-                self._reasons[key] = PerSize(f"the sample sizes do not fit: {error}")
-            return None
-        if isinstance(plan, PerSize):
-            self._close(key, plan)
-            return None
+        writing = nullcontext() if self._store is None else self._store.writer(open_name(outputs, key.empty, number))
+        with writing as writer:
+            try:
+                options = replace(model.options(), artifact_writer=writer)
+                plan = compile_open(model.load(), options, outputs, hints)
+            except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
+                if hints is None:
+                    self._reasons[key] = PerSize(f"the sample sizes do not fit: {error}")
+                return None
+            if isinstance(plan, PerSize):
+                self._close(key, plan)
+                return None
+            if self._store is not None:
+                self._store.save(writer, plan.template, tuple(plan.facts.symbols), self._appended_of(model), hints)
         self._reasons.pop(key, None)
         self._plans.setdefault(key, []).append(plan)
         return plan
 
-    def bound(self, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | None:
+    def bound(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
         """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""
-        for plan in self.held(outputs):  # the oldest first: later ones do not change what served a size
-            found = plan.bind(sizes)
+        for plan in self._held(outputs):  # the oldest first: later ones do not change what served a size
+            found = _bind(model, plan, sizes, outputs)
             if found is not None:
                 return found
         return None
 
-    def held(self, outputs: tuple[str, ...]) -> list[Open]:
-        """Return the plans held for `outputs`, the first compiled first; those for sizes of 0 last."""
+    def _held(self, outputs: tuple[str, ...]) -> list[Open | StoredPlan]:
+        """Return the plans held for `outputs`, the first one first; those for sizes of 0 last."""
         general = self._plans.get(_Key(outputs), [])
         return [
             *general,
             *(plan for key, plans in self._plans.items() if key.outputs == outputs and key.empty for plan in plans),
         ]
+
+    def compiled(self, outputs: tuple[str, ...]) -> list[Open]:
+        """Return the plans for `outputs` that this process has compiled, in the order of the plans held."""
+        plans = [plan.compiled if isinstance(plan, StoredPlan) else plan for plan in self._held(outputs)]
+        return [plan for plan in plans if plan is not None]
+
+    def compile_stored(self, model: OpenModel, outputs: tuple[str, ...]) -> None:
+        """Compile the plans held for `outputs` that are from disk, so that compiled() returns them too."""
+        for plan in self._held(outputs):
+            if isinstance(plan, StoredPlan):
+                _compile_stored(model, plan, outputs)
 
     def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
@@ -108,42 +152,99 @@ class OpenPlans:
         self._closed.add(key)
         self._reasons[key] = reason
 
+    def _empty(self, model: OpenModel, sizes: Mapping[str, int]) -> frozenset[str]:
+        """Return the symbols for whose `sizes` of 0, by name, `model` needs a plan that is for 0 only."""
+        empty = frozenset(name for name, size in sizes.items() if size == 0)
+        return empty - self._appended_of(model) if empty else empty
+
+    def _appended_of(self, model: OpenModel) -> frozenset[str]:
+        if self._appended is None:
+            from treadle.driver import appended
+
+            self._appended = appended(model.load())
+        return self._appended
+
+    def find(
+        self, model: OpenModel, shapes: Sequence[StaticShape], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
+        """Return a plan that is held or stored, bound to inputs of these `shapes`; None if none serves them."""
+        sizes = sizes_of(model.inputs, shapes, model.dims)
+        if sizes is None:
+            return None
+        with self._lock:
+            bound = self.bound(model, sizes, outputs)
+            if bound is not None or self._store is None:
+                return bound
+            key = _Key(outputs, self._empty(model, sizes))
+            while bound is None and (number := len(self._plans.get(key, ()))) < MOST_PLANS:
+                artifact = self._store.load(open_name(outputs, key.empty, number))
+                if artifact is None or not self.hold(outputs, artifact, key.empty):
+                    return None
+                bound = _bind(model, self._plans[key][-1], sizes, outputs)
+        return bound
+
     def bind(
         self,
-        model: Graph | Template,
-        options: Callable[[], Options],
+        model: OpenModel,
         shapes: Sequence[StaticShape],
         outputs: tuple[str, ...],
         hints: Mapping[str, int] | None = None,
-    ) -> Bound | None:
+    ) -> Bound | Restored | None:
         """Return a plan for `outputs` bound to inputs of these `shapes`; None if none can serve them.
 
         Args:
-            model: As compile() takes it.
-            options: Returns how to compile.
+            model: What to compile if no plan serves them yet.
             shapes: Of the inputs, in their order.
             outputs: The names of the outputs to compute.
             hints: The sizes to compile the first plan for; None: those of `shapes`, as for all further plans.
         """
-        from treadle.driver import empty_dims
-
-        sizes = sizes_of(model.inputs, shapes, dims_of(model))
+        sizes = sizes_of(model.inputs, shapes, model.dims)
         if sizes is None:
             return None
         with self._lock:
-            bound = self.bound(sizes, outputs)
-            if bound is not None:
-                return bound
-            empty = empty_dims(model, sizes)
+            found = self.find(model, shapes, outputs)
+            if found is not None:
+                return found
+            empty = self._empty(model, sizes)
             if len(empty) == len(sizes):
                 return None
-            if hints is not None and not empty and not self.held(outputs):
-                first = self.compile(model, options, outputs, hints)
+            if hints is not None and not empty and not self._held(outputs):
+                first = self.compile(model, outputs, hints)
                 bound = None if first is None else first.bind(sizes)
                 if bound is not None:
                     return bound
-            latest = self.compile(model, options, outputs, sizes)
+            latest = self.compile(model, outputs, sizes)
         return None if latest is None else latest.bind(sizes)
+
+
+def _bind(
+    model: OpenModel, plan: Open | StoredPlan, sizes: Mapping[str, int], outputs: tuple[str, ...]
+) -> Bound | Restored | None:
+    """Return `plan` for `outputs` bound to these `sizes` of symbols; None if it does not serve them."""
+    if not isinstance(plan, StoredPlan):
+        return plan.bind(sizes)
+    executable = plan.bind(sizes)
+    return None if executable is None else Restored(executable, partial(_show, model, plan, sizes, outputs))
+
+
+def _show(model: OpenModel, plan: StoredPlan, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Runnable:
+    """Return `plan` for `outputs` compiled in this process and bound to these `sizes`."""
+    bound = _compile_stored(model, plan, outputs).bind(sizes)
+    if bound is None:
+        raise InternalError(f"a plan from disk serves {dict(sizes)}, but not when it is compiled again")
+    return bound
+
+
+def _compile_stored(model: OpenModel, plan: StoredPlan, outputs: tuple[str, ...]) -> Open:
+    """Return `plan` for `outputs` compiled in this process."""
+    from treadle.driver import PerSize, compile_open
+
+    if plan.compiled is None:
+        compiled = compile_open(model.load(), model.options(), outputs, plan.hints)
+        if isinstance(compiled, PerSize):
+            raise InternalError(f"a plan from disk cannot be compiled again: {compiled}")
+        plan.compiled = compiled
+    return plan.compiled
 
 
 class FormPlans:
@@ -158,7 +259,9 @@ class FormPlans:
         self._forms: dict[tuple[tuple[str, int], ...], _Form] = {}
         self._lock = forking.lock()
 
-    def bind(self, options: Callable[[], Options], forms: Sequence[Form], outputs: tuple[str, ...]) -> Bound | None:
+    def bind(
+        self, options: Callable[[], Options], forms: Sequence[Form], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
         """Return a plan for `outputs` bound to inputs of these `forms`; None if they are compiled for themselves."""
         key = tuple((dtype.name, len(shape)) for dtype, shape in forms)
         with self._lock:
@@ -168,9 +271,9 @@ class FormPlans:
                 return None
         return form.bind(options, [shape for _, shape in forms], outputs)
 
-    def held(self, outputs: tuple[str, ...]) -> list[Open]:
+    def compiled(self, outputs: tuple[str, ...]) -> list[Open]:
         """Return the plans held for `outputs`, the first compiled first."""
-        return [plan for form in self._forms.values() for _, plans in form.variants for plan in plans.held(outputs)]
+        return [plan for form in self._forms.values() for _, plans in form.variants for plan in plans.compiled(outputs)]
 
     def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
         """Return why further sizes are compiled each for itself; None if a plan is compiled for them."""
@@ -191,7 +294,7 @@ class _Form:
 
     def bind(
         self, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
-    ) -> Bound | None:
+    ) -> Bound | Restored | None:
         """Return a plan for `outputs` bound to inputs of these `shapes`; None if they are compiled for themselves."""
         with self._lock:
             if self._opens_more(shapes):
@@ -200,11 +303,11 @@ class _Form:
                 return None
             for template, plans in self.variants[:-1]:  # the oldest first, as in OpenPlans
                 sizes = sizes_of(template.inputs, shapes)
-                bound = None if sizes is None else plans.bound(sizes, outputs)
+                bound = None if sizes is None else plans.bound(OpenModel.of(template, options), sizes, outputs)
                 if bound is not None:
                     return bound
             template, plans = self.variants[-1]
-            return plans.bind(template, options, shapes, outputs, self._hints())
+            return plans.bind(OpenModel.of(template, options), shapes, outputs, self._hints())
 
     def _opens_more(self, shapes: Sequence[StaticShape]) -> bool:
         """Open the dimensions in which `shapes` differ from the first ones; True if one was not open before."""
@@ -234,25 +337,6 @@ class _Form:
             )
         )
         return replace(self._template, inputs=inputs)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPlan:
-    """A plan for all sizes from disk: what it computes, its template, and the names of its open dimensions."""
-
-    outputs: tuple[str, ...]
-    template: ProgramTemplate
-    symbols: tuple[str, ...]
-
-    def bind(self, inputs: Sequence[Value | Tensor], shapes: Sequence[StaticShape]) -> Executable | None:
-        """Return the executable for `inputs` of these `shapes`; None if the plan does not serve them."""
-        sizes = sizes_of(inputs, shapes)
-        return None if sizes is None else self.template.try_bind([sizes[name] for name in self.symbols])
-
-
-def dims_of(model: Graph | Template) -> OpenDims:
-    """Return what `model` declares of its open dimensions."""
-    return model.dims if isinstance(model, Template) else NOTHING
 
 
 def sizes_of(

@@ -16,7 +16,7 @@ from tests.models import small
 from treadle import driver
 from treadle.compile import runner_of
 from treadle.errors import InternalError
-from treadle.model_compiler import Restored
+from treadle.plan_store import Restored
 
 
 @pytest.fixture(autouse=True)

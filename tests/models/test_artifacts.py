@@ -19,7 +19,7 @@ from tests.models import small
 from treadle.compile import runner_of
 from treadle.errors import ModelError
 from treadle.frontends import model_source
-from treadle.model_compiler import Restored
+from treadle.plan_store import Restored
 
 STATIC = ("branches", "convolutional")
 

@@ -19,7 +19,7 @@ from tests.models import small
 from treadle.codegen import artifact, cache, host, llvm_host, out_of_process
 from treadle.compile import runner_of
 from treadle.errors import ModelError
-from treadle.model_compiler import Restored
+from treadle.plan_store import Restored
 from treadle.runtime import interpreter
 
 Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]

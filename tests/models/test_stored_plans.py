@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import treadle
 from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_branches import detector, feeds, nested
+from tests.models.test_open_plans import doubled_if_short, rows, total
 from treadle.compile import runner_of
 from treadle.errors import ThreadSettingError
 
@@ -159,3 +162,105 @@ class TestSharedConstants:
         assert all(again.run(inputs)[name].tobytes() == wanted[name].tobytes() for name in wanted)
         treadle.Session(path)
         assert [treadle.Session(path, math=math).compiles for math in ("exact", "fast")] == [0, 0]
+
+
+class TestFurtherPlans:
+    """Plans that are compiled when a run needs them."""
+
+    def test_plans_beyond_a_guard_are_stored(self, tmp_path: Path) -> None:
+        """A later session compiles nothing, gives the same bits, and can show the same plans."""
+        path = saved(tmp_path, doubled_if_short())
+        first, second = treadle.Session(path), treadle.Session(path)
+        for length in (16, 100, 3, 15, 1):
+            assert_same_bits(first, second, {"x": rows(length)})
+        assert (first.compiles, second.compiles) == (2, 0)
+
+        guards = [plan.guards for plan in first.open_plans()]
+        assert guards == [["length >= 16"], ["length >= 1", "length <= 15"]]
+        assert [plan.guards for plan in second.open_plans()] == guards
+        assert len(second.plans()) == len(first.plans())
+
+    def test_they_add_no_weights_and_need_no_compiler(self, tmp_path: Path, folder: Path) -> None:
+        """A process that finds them imports neither onnx nor LLVM nor a pass."""
+        w = ModelWriter()
+        length = w.op("Gather", w.op("Shape", "x"), w.constant(np.array(0)), axis=0)
+        short = w.op("Less", length, w.constant(np.array(16)))
+        y = w.op("Where", short, w.op("MatMul", "x", w.random(128, 512)), w.constant(np.float32(3)))
+        path = saved(tmp_path, w.model({"x": (FLOAT, ["length", 128])}, {y: (FLOAT, None)}))
+        first = treadle.Session(path)
+        for number in (20, 3):
+            first.run({"x": np.ones((number, 128), np.float32)})
+        assert first.compiles == 2
+        script = (
+            "import sys, numpy, treadle\n"
+            f"session = treadle.Session({str(path)!r})\n"
+            "for length in (20, 3): session.run({'x': numpy.ones((length, 128), numpy.float32)})\n"
+            "names = {'llvmlite.binding', 'onnx', 'treadle.driver', 'treadle.passes.pipeline'}\n"
+            "print(session.compiles, *sorted(names & sys.modules.keys()))"
+        )
+        found = [
+            subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"
+        ]
+
+        assert found[1].stdout.split() == ["0"], "the first of the two may have had to ask LLVM what CPU this is"
+
+    @pytest.mark.parametrize("length", [2, "length"])
+    def test_plans_for_single_outputs_are_stored(self, tmp_path: Path, length: int | str) -> None:
+        """For fixed sizes and for open ones."""
+        w = ModelWriter()
+        y, z = w.op("Softmax", "x", axis=-1), w.op("Exp", "x")
+        path = saved(tmp_path, w.model({"x": (FLOAT, [length, 8])}, {y: (FLOAT, None), z: (FLOAT, None)}))
+        sessions = [treadle.Session(path) for _ in range(2)]
+        results = [session.run({"x": rows(2)}, ["exp1"])["exp1"].tobytes() for session in sessions]
+
+        assert results[0] == results[1]
+        assert [session.compiles for session in sessions] == [2, 0]
+
+    def test_plans_for_single_sizes_are_stored(self, tmp_path: Path) -> None:
+        """Where no sample sizes fit, the first run's plan is stored; so are those that serve one size alone."""
+        path = saved(tmp_path, total())
+        first, second = treadle.Session(path), treadle.Session(path)
+        for session in (first, second):
+            for a, b in ((3, 3), (5, 5), (1, 3)):
+                session.run({"x": rows(a), "z": rows(b)})
+
+        assert (first.compiles, second.compiles) == (2, 0)
+        assert_same_bits(first, second, {"x": rows(1), "z": rows(3)})
+        assert len(first.plans()) == len(second.plans())
+
+    def test_one_plan_serves_what_is_appended_to_also_from_disk(self, tmp_path: Path) -> None:
+        """A length of 0 is one of all of them."""
+        w = ModelWriter()
+        y = w.op("Softmax", w.op("Concat", "past", "x", axis=0), axis=-1)
+        path = saved(tmp_path, w.model({"past": (FLOAT, ["past", 8]), "x": (FLOAT, ["new", 8])}, {y: (FLOAT, None)}))
+        first, second = treadle.Session(path), treadle.Session(path)
+        for length in (0, 1, 7):
+            assert_same_bits(first, second, {"past": rows(length), "x": rows(2)})
+        assert (first.compiles, second.compiles) == (1, 0)
+
+    def test_sizes_of_zero_are_stored(self, tmp_path: Path) -> None:
+        """Their plan is none of the general ones."""
+        w = ModelWriter()
+        y = w.op("MatMul", "x", "z")
+        path = saved(tmp_path, w.model({"x": (FLOAT, ["a", 8]), "z": (FLOAT, [8, "b"])}, {y: (FLOAT, None)}))
+        sessions = [treadle.Session(path) for _ in range(2)]
+        for session in sessions:
+            for a, b in ((3, 4), (0, 4), (0, 5)):
+                assert session.run({"x": rows(a), "z": np.ones((8, b), np.float32)})[y].shape == (a, b)
+        assert [session.compiles for session in sessions] == [2, 0]
+
+    def test_a_damaged_further_plan_is_compiled_again(self, tmp_path: Path, folder: Path) -> None:
+        """The plans before it are kept, and it is stored again."""
+        path = saved(tmp_path, doubled_if_short())
+        first = treadle.Session(path)
+        before = set(folder.iterdir())
+        wanted = first.run({"x": rows(3)})
+        for file in set(folder.iterdir()) - before:
+            content = bytearray(file.read_bytes())
+            content[-20] ^= 1
+            file.write_bytes(content)
+
+        sessions = [treadle.Session(path) for _ in range(2)]
+        for session in sessions:
+            assert session.run({"x": rows(3)})["mul4"].tobytes() == wanted["mul4"].tobytes()
+        assert [session.compiles for session in sessions] == [1, 0]

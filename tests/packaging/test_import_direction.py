@@ -16,6 +16,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {"model_compiler"},
     {"open_plans"},
+    {"plan_store"},
     {"driver"},
     {"frontends", "passes", "codegen"},
     {"ops"},
@@ -41,8 +42,8 @@ CONFINED = {
     "treadle._native": (
         "treadle.codegen.artifact",
         "treadle.driver",
-        "treadle.model_compiler",
         "treadle.passes.lower.searches",
+        "treadle.plan_store",
         "treadle.runtime",
         "treadle.tracing",
     ),

@@ -54,12 +54,16 @@ class Artifact(NamedTuple):
         program: Its executable; for a model with open dimensions the template of one.
         nodes: The names of its nodes.
         symbols: The names of its open dimensions, in the order in which the template takes their sizes.
+        appended: Those of which a plan for sizes of 0 serves all sizes.
+        hints: The sizes that it was compiled for, by name; None: sample sizes.
     """
 
     interface: Interface
     program: Executable | ProgramTemplate
     nodes: tuple[str, ...]
     symbols: tuple[str, ...] = ()
+    appended: frozenset[str] = frozenset()
+    hints: Mapping[str, int] | None = None
 
 
 class NoForm(Exception):  # noqa: N818 - never leaves this module
@@ -86,6 +90,8 @@ def record_of(artifact: Artifact, resources: Resources) -> dict[str, Any] | None
         "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
         "nodes": artifact.nodes,
         "symbols": artifact.symbols,
+        "appended": sorted(artifact.appended),
+        "hints": None if artifact.hints is None else dict(artifact.hints),
         "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
         "plan": plan,
     }
@@ -110,7 +116,14 @@ def artifact_of(record: Mapping[str, Any], addresses: Sequence[int], resources: 
     made = _Restored(addresses, [address_of(array) for array in resources.arrays], resources, target)
     layout = made.layout(record["plan"])
     program = ProgramTemplate(layout) if isinstance(layout, TemplateLayout) else Executable.of(layout)
-    return Artifact(Interface(inputs, outputs), program, tuple(record["nodes"]), tuple(record["symbols"]))
+    return Artifact(
+        Interface(inputs, outputs),
+        program,
+        tuple(record["nodes"]),
+        tuple(record["symbols"]),
+        frozenset(record["appended"]),
+        record["hints"],
+    )
 
 
 class _Numbers(NamedTuple):

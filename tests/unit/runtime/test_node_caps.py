@@ -17,7 +17,8 @@ from tests.unit.runtime.slow_models import X, python_tasks
 import treadle
 from treadle.compile import runner_of
 from treadle.errors import ThreadSettingError
-from treadle.model_compiler import Restored, names_of
+from treadle.model_compiler import names_of
+from treadle.plan_store import Restored
 from treadle.runtime.caps import checked_caps, effective_caps
 
 SETTLED_NS = 30_000_000
