@@ -2,7 +2,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -45,13 +45,30 @@ PyControlStep* make_branch(std::size_t condition, PyBody yes, PyBody no) {
     return step.release();
 }
 
+PyControlStep* make_loop(nb::object body, bool has_limit, bool has_condition, bool decides,
+                         std::vector<std::int64_t> carried, std::vector<std::int64_t> stacked,
+                         std::vector<std::int64_t> sliced, std::size_t captured, std::int64_t most) {
+    auto step = std::make_unique<PyControlStep>();
+    auto program = to_program(std::move(body), step->programs);
+    step->call = treadle::make_loop({std::move(program), has_limit, has_condition, decides, std::move(carried),
+                                     std::move(stacked), std::move(sliced), captured, most});
+    return step.release();
+}
+
 }  // namespace
 
 void bind_control_flow(nb::module_& m) {
     nb::class_<PyControlStep>(m, "ControlStep", nb::type_slots(collector_slots),
-                              "A branch as the code of a step. It refers to the programs of its bodies.")
+                              "A branch or loop as the code of a step. It refers to the programs of its bodies.")
         .def_static("branch", &make_branch, nb::arg("condition"), nb::arg("yes"), nb::arg("no"),
                     nb::rv_policy::take_ownership,
                     "Return a step that runs one of two bodies: (program, the number of the step's pointer for each address\n"
-                    "that the program is bound to). `condition` is the number of the pointer to the byte that decides.");
+                    "that the program is bound to). `condition` is the number of the pointer to the byte that decides.")
+        .def_static("loop", &make_loop, nb::arg("body"), nb::arg("has_limit"), nb::arg("has_condition"),
+                    nb::arg("decides"), nb::arg("carried"), nb::arg("stacked"), nb::arg("sliced"),
+                    nb::arg("captured"), nb::arg("most"),
+                    nb::rv_policy::take_ownership,
+                    "Return a step that runs the program `body` again and again. `carried` are the bytes of the carried values,\n"
+                    "`stacked` and `sliced` those of an item, `most` is a limit (-1: none). native/include/treadle/control_flow.h\n"
+                    "says what the others mean and in which order the pointers of the step and of the body are.");
 }

@@ -23,7 +23,7 @@ using PyBuffer = std::pair<std::string, std::int64_t>;
 // to_buffer() returns buffer number `index` in the core's form. Throws std::invalid_argument for an unknown kind.
 treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer);
 
-// PyControlStep is a branch that a program may have as a step. It shows the programs of its bodies to Python's
+// PyControlStep is a branch or loop that a program may have as a step. It shows the programs of its bodies to Python's
 // cycle collector.
 struct PyControlStep {
     treadle::HostCall call;

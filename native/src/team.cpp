@@ -112,12 +112,13 @@ Part::~Part() {
     if (context_) program_.release(std::move(context_));
 }
 
-void Part::run(std::span<void* const> bound) {
+void Part::run(std::span<void* const> bound, std::int64_t iteration) {
     if (context_) {
         program_.bind(*context_, bound);
     } else {
         context_ = program_.acquire(bound);
     }
+    context_->iteration = iteration;
     const Worker& around = *current_worker();
     Request request;
     request.is_part = true;

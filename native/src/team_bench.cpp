@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "treadle/control_flow.h"
 #include "treadle/test_programs.h"
 
 namespace treadle::testing {
@@ -14,7 +15,7 @@ std::int32_t nothing(void* const*, const std::int64_t*, std::int64_t, void*) { r
 
 // Returns the median over rounds of the time of one run, in ns.
 double time_runs(Team& team, Program& program, int runs) {
-    int target = 0;
+    std::int64_t target = 0;
     void* bound[] = {&target};
     for (int i = 0; i < runs / 10 + 1; ++i) team.run(program, bound);
     std::vector<double> rounds;
@@ -48,6 +49,19 @@ std::unique_ptr<Program> fan(int count, double cost_ns) {
     return builder.build();
 }
 
+// A loop whose body is `body` and carries nothing.
+std::unique_ptr<Program> loop(std::shared_ptr<Program> body, int iterations) {
+    LoopSpec spec;
+    spec.body = std::move(body);
+    spec.most = iterations;
+    Builder builder;
+    StepSpec step;
+    step.host = make_loop(std::move(spec));
+    step.pointers = {{0, 0}};
+    builder.add(std::move(step));
+    return builder.build();
+}
+
 void print(const char* what, double ns) { std::printf("%-58s %8.0f ns\n", what, ns); }
 
 }  // namespace
@@ -57,6 +71,7 @@ void print(const char* what, double ns) { std::printf("%-58s %8.0f ns\n", what, 
 int main() {
     using namespace treadle::testing;
     constexpr int kTasks = 1000;
+    const auto iterations = loop(chain(1, 0, 1), kTasks);
     const auto single = chain(1, 0, 1);
     const auto cheap_chain = chain(kTasks, 0, 1);
     const auto cheap_fan = fan(kTasks, 0);
@@ -66,6 +81,7 @@ int main() {
     {
         treadle::Team team("bench", {1, 1});
         print("1 worker: run of one empty task", time_runs(team, *single, 20000));
+        print("1 worker: iteration of one empty task", time_runs(team, *iterations, 20) / kTasks);
         print("1 worker: empty task in a chain", time_runs(team, *cheap_chain, 200) / kTasks);
         print("1 worker: empty task in a fan", time_runs(team, *cheap_fan, 200) / kTasks);
     }
@@ -73,6 +89,7 @@ int main() {
         treadle::Team team("bench", {workers, workers});
         std::printf("%d workers\n", workers);
         print("  run of one empty task", time_runs(team, *single, 20000));
+        print("  iteration of one empty task", time_runs(team, *iterations, 20) / kTasks);
         print("  empty task in a chain, known to be cheap", time_runs(team, *cheap_chain, 200) / kTasks);
         print("  empty task in a chain, claimed to be costly", time_runs(team, *costly_chain, 50) / kTasks);
         print("  empty task in a fan, claimed to be costly", time_runs(team, *costly_fan, 50) / kTasks);

@@ -94,10 +94,16 @@ std::int64_t monotonic_ns() {
 
 void record(const Context& run, const Worker& worker, std::int64_t step, std::int64_t start_ns, std::int64_t chunks) {
     const std::int64_t end_ns = monotonic_ns();
+    const Context* outermost = &run;
+    std::int64_t iteration = run.iteration;
+    while (outermost->outer != nullptr) {
+        outermost = outermost->outer;
+        if (iteration < 0) iteration = outermost->iteration;
+    }
     Buffer& buffer = buffer_of_this_thread();
     const std::lock_guard lock(buffer.mutex);
-    buffer.events.push_back({run.program.id(), run.run_id, step, worker.traced_team, worker.slot, buffer.thread,
-                             start_ns, end_ns, chunks});
+    buffer.events.push_back({run.program.id(), outermost->run_id, step, worker.traced_team, worker.slot, buffer.thread,
+                             start_ns, end_ns, chunks, iteration});
 }
 
 }  // namespace treadle

@@ -149,7 +149,7 @@ def library_gemm(
     """
 
 class ControlStep:
-    """A branch as the code of a step. It runs programs, its bodies, on memory of its operands."""
+    """A branch or loop as the code of a step. It runs programs, its bodies, on memory of its operands."""
 
     @staticmethod
     def branch(condition: int, yes: tuple[Program, Sequence[int]], no: tuple[Program, Sequence[int]]) -> ControlStep:
@@ -157,6 +157,25 @@ class ControlStep:
 
         A body is (program, the number of the step's pointer for each address that it is bound to).
         `condition` is the number of the pointer to the byte that decides.
+        """
+
+    @staticmethod
+    def loop(
+        body: Program,
+        has_limit: bool,
+        has_condition: bool,
+        decides: bool,
+        carried: Sequence[int],
+        stacked: Sequence[int],
+        sliced: Sequence[int],
+        captured: int,
+        most: int,
+    ) -> ControlStep:
+        """Return a step that runs `body` again and again.
+
+        `carried` are the bytes of the carried values, `stacked` and `sliced` those of an item, `most` is a limit of
+        iterations (-1: none). native/include/treadle/control_flow.h says what the others mean and in which order the
+        pointers are. Raises ValueError for a negative size.
         """
 
 class Program:

@@ -44,7 +44,8 @@ struct Context {
     std::byte* resolved_arena = nullptr;   // the arena that `pointers` point into
     std::vector<void*> pointers;           // of all steps, flat; those into the arena are valid while it is lent
     FpMode fp_mode = 0;
-    std::uint64_t run_id = 0;
+    std::uint64_t run_id = 0;              // 0: the run is a part of another one
+    std::int64_t iteration = -1;           // of the loop whose body this run executes; -1: it is no such body
     std::shared_ptr<Ending> ending;        // of this run alone
     Clock::time_point deadline = kNever;   // the run's own, or an earlier one of a run around it
 

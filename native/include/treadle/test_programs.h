@@ -28,6 +28,7 @@ struct Builder {
     std::vector<TaskSpec> tasks;
     std::vector<std::vector<std::int64_t>> successors;
     std::vector<BufferSpec> buffers{{BufferKind::bound, 0}};
+    std::int64_t arena_bytes = 64;
 
     std::int64_t add(StepSpec step, double priority = 0, bool blocking = false) {
         const auto index = static_cast<std::int64_t>(steps.size());
@@ -54,7 +55,7 @@ struct Builder {
     }
     void link(std::int64_t from, std::int64_t to) { successors[static_cast<std::size_t>(from)].push_back(to); }
     std::unique_ptr<Program> build(std::int64_t scratch_bytes = 0) const {
-        return std::make_unique<Program>(steps, tasks, successors, buffers, 64, scratch_bytes);
+        return std::make_unique<Program>(steps, tasks, successors, buffers, arena_bytes, scratch_bytes);
     }
 };
 

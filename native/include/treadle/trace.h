@@ -15,7 +15,7 @@ struct Worker;
 // nest, or do not overlap.
 struct Event {
     std::uint64_t program;
-    std::uint64_t run;
+    std::uint64_t run;    // for a part of a run the outermost one
     std::int64_t step;
     std::int64_t team;
     std::int64_t slot;    // in the team, from 0; -1 - i for blocking worker i
@@ -23,6 +23,7 @@ struct Event {
     std::int64_t start_ns;
     std::int64_t end_ns;
     std::int64_t chunks;  // drawn by this worker
+    std::int64_t iteration;  // of the innermost loop around the step; -1: none
 };
 
 extern std::atomic<bool> tracing_on;  // trace_start() and trace_stop() store it, tracing() loads it

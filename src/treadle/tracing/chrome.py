@@ -31,7 +31,8 @@ def write(events: Sequence[Event], file: TextIO) -> None:
             "cat": event.op,
             "ts": (event.start - origin) / 1000,
             "dur": (event.end - event.start) / 1000,
-            "args": {"op": event.op, "chunks": event.chunks, "run": event.run, "thread": event.thread},
+            "args": {"op": event.op, "chunks": event.chunks, "run": event.run, "thread": event.thread}
+            | ({} if event.iteration is None else {"iteration": event.iteration}),
         }
         for event in events
     )

@@ -29,6 +29,7 @@ class Event:
         end: When it ended, likewise.
         chunks: How many chunks of the step this worker executed.
         run: The number of the run, which tells concurrent runs apart.
+        iteration: The number of the iteration of the innermost loop around the step, from 0; None outside loops.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Event:
     end: int
     chunks: int
     run: int
+    iteration: int | None = None
 
 
 @dataclass(slots=True)
@@ -61,9 +63,10 @@ _active: Recording | None = None
 def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
     """Return the native core's records as events in order of start; of two that start together the longer one first."""
     events = []
-    for program, step, team, slot, thread, start, end, chunks, run in records:
+    for program, step, team, slot, thread, start, end, chunks, run, iteration in records:
         label = PROGRAMS.label(program, step)
-        events.append(Event(label.node, label.op, team, slot, thread, start, end, chunks, run))
+        number = None if iteration < 0 else iteration
+        events.append(Event(label.node, label.op, team, slot, thread, start, end, chunks, run, number))
     return sorted(events, key=lambda event: (event.start, -event.end))
 
 
