@@ -246,3 +246,26 @@ def test_the_nodes_of_a_branch_have_caps() -> None:
     """A node of a body is known by its name, and a cap on it changes no result."""
     session = treadle.Session(detector(), node_intra_op={"if2/fast_matmul": 1})
     assert_agrees(detector(), session, feeds(5, 16_000))
+
+
+def against_onnx_runtime(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
+    """Compares the results with those of ONNX Runtime, where it is installed."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for result, wanted in zip(treadle.Session(model).run(given).values(), rival.run(None, dict(given)), strict=True):
+        assert result.shape == wanted.shape
+        np.testing.assert_allclose(result, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("a", [True, False])
+@pytest.mark.parametrize("b", [True, False])
+def test_nested_branches_agree_with_onnx_runtime(a: bool, b: bool) -> None:
+    """All four combinations."""
+    x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    against_onnx_runtime(nested(), {"x": x, "a": np.array(a), "b": np.array(b)})
+
+
+@pytest.mark.parametrize("a", [True, False])
+def test_results_of_different_sizes_agree_with_onnx_runtime(a: bool) -> None:
+    """The size is known once the condition is."""
+    against_onnx_runtime(of_different_sizes(), {"x": np.ones(3, np.float32), "a": np.array(a)})

@@ -222,8 +222,21 @@ def _branch(case: Case) -> Array:
     return (a @ b if condition.item() else a - b).astype(np.float32)
 
 
+def _loop(case: Case) -> list[Array]:
+    limit, _, state, items, matrix = (None if operand is None else operand.astype(float) for operand in case.inputs)
+    assert state is not None
+    assert items is not None
+    stacked = []
+    for number, item in enumerate(items if limit is None else items[: int(limit)]):
+        stacked.append(state @ matrix + item)
+        state = stacked[-1] + number
+    shape = (len(stacked), *state.shape)
+    return [state, np.array(stacked).reshape(shape), np.array(len(stacked))]
+
+
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "branch": _branch,
+    "loop": _loop,
     "rsqrt": lambda case: 1 / np.sqrt(_wide(case)[0]),
     "softplus": _softplus,
     "expm1": lambda case: np.expm1(_wide(case)[0]),

@@ -10,12 +10,13 @@ from treadle.codegen.artifact_record import Resources
 from treadle.codegen.build import build_kernels
 from treadle.errors import InternalError
 from treadle.plan.call import Call
+from treadle.plan.control_flow import Loop
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan, with_bodies
 from treadle.plan.status import FAILURES
 from treadle.runtime import libraries
-from treadle.runtime.control_form import BranchForm, ControlForm
+from treadle.runtime.control_form import BranchForm, ControlForm, LoopForm
 from treadle.runtime.executable import ControlLayout, Executable, Layout, PythonStep, Step
 from treadle.runtime.outputs import ArraySpec
 from treadle.runtime.python_calls import Caller
@@ -91,6 +92,7 @@ def _step(plan: Plan, call: Call, resources: Resources) -> Step:
     args = list(call.packed_args)
     if call.control is not None:
         body = ControlLayout([_layout(each, resources) for each in call.plans], control_form(call))
+        args = list(call.sizes)
     elif call.spec is None:
         body = python_call(call)([*sizes_of(call)])
     elif isinstance(call.spec, LibraryGemmSpec):
@@ -102,7 +104,10 @@ def _step(plan: Plan, call: Call, resources: Resources) -> Step:
 
 
 def control_form(call: Call) -> ControlForm:
-    """Returns how the step of the branch `call` is made of the programs of its plans."""
+    """Returns how the step of the branch or loop `call` is made of the programs of its plans and of its sizes."""
+    if isinstance(call.control, Loop):
+        loop = call.control
+        return LoopForm(loop.carried, loop.stacked, len(call.reads), loop.has_limit, loop.has_condition, loop.decides)
     condition = len(call.writes)
     return BranchForm(condition, [*range(condition + 1, condition + len(call.reads)), *range(condition)])
 

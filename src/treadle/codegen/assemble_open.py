@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from treadle.codegen.artifact_record import Resources
 from treadle.codegen.assemble import buffers_of, control_form, python_call, sizes_of, specs_of, successors_of
@@ -104,7 +104,10 @@ class _Slots:
             self.pointers.append(
                 [(place.buffer, encoder.integer(offset)) for place, offset in zip(places, offsets, strict=True)]
             )
-            args = symbols if call.control is not None else sizes_of(call) if call.spec is None else call.packed_args
+            if call.control is not None:
+                args: Iterable[int] = (*symbols, *call.sizes)
+            else:
+                args = sizes_of(call) if call.spec is None else call.packed_args
             self.args.append([encoder.integer(arg) for arg in args])
         self.chunks = [encoder.integer(call.chunks) for call in plan.calls]
         self.costs = [encoder.real(call.cost) for call in plan.calls]

@@ -26,6 +26,7 @@ _RESULT_DTYPES: dict[str, Callable[[Attrs, list[DType]], list[DType]]] = {
     "one_hot": lambda _, operands: [operands[2]],
     "top_k": lambda _, operands: [operands[0], dtypes.i64],
     "branch": lambda attrs, _: [value.known_dtype for value in attrs["yes"].outputs],
+    "loop": lambda attrs, _: [*(value.known_dtype for value in attrs["body"].outputs[1:]), dtypes.i64],
 }
 """Dtypes of the results of those ops whose results are not of the first operand's dtype."""
 
@@ -75,7 +76,7 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
 
 def with_value(node: Node, inputs: Sequence[Info | None], output: Info) -> Info:
     """`output` with its value, where it is small and follows from known operands."""
-    evaluate = OPS[node.op].evaluate
+    evaluate = OPS[node.op].evaluate if OPS[node.op].folds else None
     if evaluate is None or output.value is not None or output.shape is None or is_open(output.shape):
         return output
     if elements(output.shape) > MOST_FOLLOWED or output.dtype == dtypes.string:

@@ -49,3 +49,5 @@ class OpDef:
     evaluate: Evaluate | None
     min_inputs: int = 1
     max_inputs: int | None = 1
+    folds: bool = True
+    """Whether compiling may evaluate it: it surely ends soon."""

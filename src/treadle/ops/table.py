@@ -16,6 +16,7 @@ from treadle.ops import (
     expand,
     gather,
     gather_reduce,
+    loop,
     matmul,
     non_zero,
     norm,
@@ -112,7 +113,8 @@ _TENSOR = (
     OpDef("range", shape.infer_range, shape.evaluate_range, 3, 3),
     OpDef("constant_of_shape", shape.infer_constant_of_shape, shape.evaluate_constant_of_shape),
     OpDef("reorder", reorder.infer_reorder, None),
-    OpDef("branch", branch.infer_branch, branch.evaluate_branch, 1, None),
+    OpDef("branch", branch.infer_branch, branch.evaluate_branch, 1, None, folds=False),
+    OpDef("loop", loop.infer_loop, loop.evaluate_loop, 2, None, folds=False),
     OpDef("call", call.infer_call, None, 0, None),
 )
 

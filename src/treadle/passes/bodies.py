@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from treadle import dtypes
+from treadle.dtypes import DType
 from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
+from treadle.ops.loop import form_of
+from treadle.ops.op import Array
 from treadle.ops.sizes import add_sizes, known_value
 from treadle.passes.match import replace
 from treadle.passes.regions import first_region, is_planned
@@ -15,31 +21,67 @@ from treadle.passes.specialize import copied, copy_graph, copy_node
 Rewrite = Callable[[Graph], Graph]
 """Rewrites a graph in place and returns it."""
 
-BODIES = {"branch": ("yes", "no")}
+BODIES = {"branch": ("yes", "no"), "loop": ("body",)}
 """The attributes of an op that hold its bodies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An input of a body: dtype, shape, and elements if they are known in every execution."""
+
+    dtype: DType
+    shape: StaticShape
+    known: Array | None = None
+    is_constant: bool = False
 
 
 def optimize_bodies(graph: Graph, infer: Rewrite, optimize: Rewrite) -> None:
     """Give each node of `graph` that has bodies the attribute `optimized`: the bodies, ready for lowering, in order.
 
-    A node does not get it if sizes in a body depend on data: the node's reference then computes it.
+    A node does not get it if sizes in a body depend on data: the node's reference then computes it. The body of a loop
+    loses the result that says whether there is another iteration if that is certain; `decides` says whether it has it.
     """
     for node in graph.nodes:
         if node.op not in BODIES or not is_planned(node):
             continue
-        bodies = [infer(_for_operands(node.attrs[name], node.inputs[1:])) for name in BODIES[node.op]]
-        if all(first_region(body).graph is body for body in bodies):
-            node.attrs = {**node.attrs, "optimized": tuple(map(optimize, bodies))}
+        operands = _operands_of_loop(node) if node.op == "loop" else list(map(_captured, node.inputs[1:]))
+        bodies = [infer(_for_operands(node.attrs[name], operands)) for name in BODIES[node.op]]
+        if not all(first_region(body).graph is body for body in bodies):
+            continue
+        decides = node.op == "loop" and not _always_goes_on(bodies[0])
+        if node.op == "loop" and not decides:
+            del bodies[0].outputs[0]
+        node.attrs = {**node.attrs, "optimized": tuple(map(optimize, bodies)), "decides": decides}
 
 
-def _for_operands(body: Graph, operands: Sequence[Value | None]) -> Graph:
+def _always_goes_on(body: Graph) -> bool:
+    """Whether every iteration of a loop with this body says that there is another one."""
+    again = body.outputs[0].data
+    return again is not None and bool(again.reshape(-1)[0])
+
+
+def _captured(value: Value | None) -> Operand:
+    assert value is not None, "a body has an input for each operand"
+    return Operand(value.known_dtype, value.static_shape, known_value(value), value.is_constant)
+
+
+def _operands_of_loop(node: Node) -> list[Operand]:
+    """What the inputs of the body are in every iteration."""
+    form = form_of(node.attrs)
+    number = Operand(dtypes.i64, ())
+    values = [_captured(value) for value in node.inputs[2:]]
+    carried = [Operand(value.dtype, value.shape) for value in values[: form.carried]]
+    items = [Operand(value.dtype, value.shape[1:]) for value in values[form.carried : form.carried + form.sliced]]
+    return [number, *carried, *items, *values[form.carried + form.sliced :]]
+
+
+def _for_operands(body: Graph, operands: Sequence[Operand]) -> Graph:
     """A copy of `body` for inputs like `operands`: of their shapes, and replaced where their elements are known."""
-    present = [value for value in operands if value is not None]
-    copy = copy_graph(body, {i.name: value.static_shape for i, value in zip(body.inputs, present, strict=True)})
+    copy = copy_graph(body, {i.name: operand.shape for i, operand in zip(body.inputs, operands, strict=True)})
     sizes: list[Node] = []
-    for value, operand in zip(copy.inputs, present, strict=True):
-        value.dtype = operand.known_dtype
-        known = known_value(operand)
+    for value, operand in zip(copy.inputs, operands, strict=True):
+        value.dtype = operand.dtype
+        known = operand.known
         if known is None:
             continue
         found: Value | Node

@@ -125,7 +125,7 @@ def _known(node: Node, infos: list[Info] | None, budget: _Budget) -> list[Array]
 
 def _evaluate(node: Node) -> list[Array] | None:
     """The results of `node` by its reference; None where it has none, is not pure, or fails (the run will tell)."""
-    if node.op == "reorder" or (node.op == "call" and not node.attrs.get("pure")):
+    if node.op == "reorder" or not OPS[node.op].folds or (node.op == "call" and not node.attrs.get("pure")):
         return None
     try:
         results = results_of(node, [None if value is None else value.data for value in node.inputs])

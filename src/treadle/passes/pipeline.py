@@ -32,9 +32,11 @@ from treadle.passes.simplify_identities import SimplifyIdentities
 from treadle.passes.simplify_reshapes import SimplifyReshapes
 from treadle.passes.simplify_transposes import SimplifyTransposes
 from treadle.passes.sink_transposes import SinkTransposes
+from treadle.passes.trim_loops import TrimLoops
 from treadle.passes.widen_bytes import WidenBytes
 
 INFER: Steps = [
+    (TrimLoops(), "what nobody reads may have a size that depends on data"),
     (FoldConstants(), "every later pass asks for static shapes, and shape arithmetic must be gone to have them"),
 ]
 

@@ -23,3 +23,29 @@ class Branch:
     def plans(self) -> tuple[Plan, ...]:
         """The plans of the bodies."""
         return self.yes, self.no
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A call that runs the plan `body` again and again.
+
+    What the call writes are the results of the carried values, the stacked values, the number of iterations made, and
+    a spare for each carried value. It reads the limit if `has_limit`, the condition of the first iteration if
+    `has_condition`, the initial carried values, the sliced values, and captured ones. Its sizes are the most iterations
+    that it makes (-1: any number), then bytes: of each carried value, of an item of each stacked and each sliced one.
+
+    The body reads the number of the iteration, carried values, items and captured values. It writes whether there is
+    another iteration if it `decides` that, then carried values and items.
+    """
+
+    body: Plan
+    carried: int
+    stacked: int
+    has_limit: bool
+    has_condition: bool
+    decides: bool
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of the bodies."""
+        return (self.body,)

@@ -1,4 +1,4 @@
-"""Branches as steps: how each finds the memory of its bodies among its pointers."""
+"""Branches and loops as steps: how each finds the memory of its bodies among its pointers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,51 @@ class BranchForm(NamedTuple):
     condition: int
     operands: Sequence[int]
 
-    def step(self, bodies: Sequence[_native.Program]) -> _native.ControlStep:
-        """Returns the step that runs `bodies`."""
+    def step(self, bodies: Sequence[_native.Program], sizes: Sequence[int]) -> _native.ControlStep:  # noqa: ARG002
+        """Returns the step that runs `bodies`; a branch has no `sizes`."""
         yes, no = bodies
         return _native.ControlStep.branch(self.condition, (yes, self.operands), (no, self.operands))
 
 
-ControlForm = BranchForm
+class LoopForm(NamedTuple):
+    """A step that runs a body again and again.
 
-FORMS: dict[str, type[ControlForm]] = {"branch": BranchForm}
+    The inputs of the body are the number of the iteration, carried values, items of sliced values and captured values;
+    its outputs whether there is another iteration if it `decides`, carried values and items of stacked values. The step
+    has pointers to its results, then to what it reads.
+
+    Attributes:
+        carried: The number of carried values.
+        stacked: The number of stacked values.
+        reads: How many values the step reads: limit, condition, carried, sliced and captured values.
+        has_limit: Whether it reads a limit of its iterations.
+        has_condition: Whether it reads whether there is a first iteration.
+        decides: Whether the body says if there is another iteration.
+    """
+
+    carried: int
+    stacked: int
+    reads: int
+    has_limit: bool
+    has_condition: bool
+    decides: bool
+
+    def step(self, bodies: Sequence[_native.Program], sizes: Sequence[int]) -> _native.ControlStep:
+        """Returns the step that runs the body.
+
+        `sizes` are the most iterations (-1: any number), then bytes: of each carried value, of an item of each stacked
+        and of each sliced value.
+        """
+        (body,) = bodies
+        most, *others = sizes
+        carried, others = others[: self.carried], others[self.carried :]
+        stacked, sliced = others[: self.stacked], others[self.stacked :]
+        captured = self.reads - self.has_limit - self.has_condition - len(carried) - len(sliced)
+        flags = self.has_limit, self.has_condition, self.decides
+        return _native.ControlStep.loop(body, *flags, carried, stacked, sliced, captured, most)
+
+
+ControlForm = BranchForm | LoopForm
+
+FORMS: dict[str, type[ControlForm]] = {"branch": BranchForm, "loop": LoopForm}
 """The forms by their names on disk. Their fields are JSON."""

@@ -33,14 +33,14 @@ FUNCTION_NS = 100_000.0
 
 
 class ControlLayout(NamedTuple):
-    """A branch as the body of a step: the bodies that it runs, and how the step is made of their programs."""
+    """A branch or loop as the body of a step: the bodies that it runs, and how the step is made of their programs."""
 
     bodies: Sequence[Layout]
     form: ControlForm
 
 
 class Step(NamedTuple):
-    """One call: a Python function, a branch or the address of a kernel, and its arguments.
+    """One call: a Python function, a branch, a loop or the address of a kernel, and its arguments.
 
     `pointers` are (buffer, byte offset) pairs. `cost` is the estimated time of all `chunks` on one core, in ns. `caps`
     are the caps on its workers (0: none), by name of the model's nodes whose work it does.
@@ -269,7 +269,7 @@ def _program_of(
     for step in layout.steps:
         if isinstance(step.body, ControlLayout):
             own = [Body.of(body) for body in step.body.bodies]
-            callables.append(step.body.form.step([body.program for body in own]))
+            callables.append(step.body.form.step([body.program for body in own], step.args))
             bodies += own
         else:
             callables.append(step.body)

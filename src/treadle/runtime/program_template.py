@@ -22,8 +22,8 @@ MOST_BINDINGS = 64
 
 
 class ControlTemplate(NamedTuple):
-    """A branch as the body of a step whose arguments are the values of all symbols: the bodies that it runs, and how
-    the step is made of their programs."""
+    """A branch or loop as the body of a step whose arguments are the values of all symbols, then sizes of its own: the
+    bodies that it runs, and how the step is made of their programs."""
 
     bodies: Sequence[ProgramTemplate]
     form: ControlForm
@@ -32,7 +32,7 @@ class ControlTemplate(NamedTuple):
 class StepTemplate(NamedTuple):
     """One call, by slots.
 
-    `body` is the address of the kernel, a branch, or returns a Python function for the values of the arguments.
+    `body` is the address of the kernel, a branch or loop, or returns a Python function for the values of the arguments.
     `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the arguments. The slot `chunks` may hold 0:
     the step then does nothing. The slot `cost` holds a real: the estimated time of all chunks on one core, in ns.
     `caps` are as in Step.
@@ -184,8 +184,9 @@ class ProgramTemplate:
                 continue
             args = self._native.args(sizes, number)
             if isinstance(step.body, ControlTemplate):
-                own = [body.bind_body(args) for body in step.body.bodies]
-                functions.append(step.body.form.step([body.program for body in own]))
+                symbols, own_sizes = args[: self._layout.symbols], args[self._layout.symbols :]
+                own = [body.bind_body(symbols) for body in step.body.bodies]
+                functions.append(step.body.form.step([body.program for body in own], own_sizes))
                 bodies += own
             else:
                 functions.append(step.body(args))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.known import Known
@@ -74,6 +75,18 @@ class Builder:
         results = [self.graph.value(self.name, value.dtype) for value in yes.outputs]
         attrs = {"yes": yes, "no": no}
         return self._place(self.graph.make("branch", [condition, *operands], attrs, name=self.name, outputs=results))
+
+    def add_loop(
+        self, operands: Sequence[Value | None], body: Graph, carried: int, sliced: int, *, padded: bool
+    ) -> list[Value]:
+        """The results of a new `loop` node: carried values, stacked ones, the number of iterations.
+
+        Raises Fault if the operands do not fit.
+        """
+        results = [self.graph.value(self.name, value.dtype) for value in body.outputs[1:]]
+        results.append(self.graph.value(self.name, dtypes.i64))
+        attrs = {"body": body, "carried": carried, "sliced": sliced, "padded": padded}
+        return self._place(self.graph.make("loop", operands, attrs, name=self.name, outputs=results))
 
     def _place(self, node: Node) -> list[Value]:
         self.known.add_node(node)

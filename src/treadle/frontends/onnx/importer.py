@@ -3,7 +3,9 @@
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+import numpy as np
 import onnx
 
 from treadle.frontends.faults import Fault, Faults, Unsupported
@@ -13,6 +15,7 @@ from treadle.frontends.onnx.check import check_model
 from treadle.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from treadle.frontends.onnx.known import Known
+from treadle.frontends.onnx.loops import Formal, Imported, Retries, add_loop, loop_node, scan_node, scan_results
 from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
 from treadle.frontends.onnx.names import captured, execution_order, node_name, place, reads
@@ -26,6 +29,9 @@ from treadle.frontends.onnx.tensors import sparse_to_array, to_array
 from treadle.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_type
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
+
+_FIRST_SCAN = 9
+"""The operator set in which Scan lost its batches."""
 
 _RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
@@ -69,11 +75,13 @@ class _Importer:
         functions: dict[tuple[str, str, str], onnx.FunctionProto],
         faults: Faults,
         graph: Graph,
+        retries: Retries | None = None,
     ) -> None:
         self._source = source
         self._functions = functions
         self._faults = faults
         self._graph = graph
+        self._retries = retries or Retries()
         self._known = Known()
         self._builder = Builder(self._graph, self._known)
         self._taken: set[Value] = set()
@@ -218,6 +226,10 @@ class _Importer:
                 branched = self._branch(proto, name, scope)
                 if branched is not None:
                     return branched
+            if domain == "" and (proto.op_type == "Loop" or (proto.op_type == "Scan" and version >= _FIRST_SCAN)):
+                looped = self._loop(proto, name, scope, inputs)
+                if looped is not None:
+                    return looped
             rule = _RULES.get(domain, {}).get(proto.op_type)
             results = None if rule is None else rule(node, self._builder)
             if results is not None:
@@ -247,27 +259,81 @@ class _Importer:
 
     def _branch(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> Sequence[Binding] | None:
         """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes."""
-        outside: dict[str, Value] = {}
-        for read in captured(proto):
-            binding = scope.env[read]
-            if not isinstance(binding, Value) or binding.dtype is None:
-                return None
-            outside[read] = binding
+        outside = self._outside(proto, scope)
+        if outside is None:
+            return None
         graphs = {attribute.name: attribute.g for attribute in proto.attribute}
-        yes, no = (self._body(graphs[branch], name, scope, outside) for branch in ("then_branch", "else_branch"))
+        bodies = [self._body(graphs[branch], name, scope, outside) for branch in ("then_branch", "else_branch")]
+        yes, no = (None if body is None else body.graph for body in bodies)
         if yes is None or no is None or [v.dtype for v in yes.outputs] != [v.dtype for v in no.outputs]:
             return None
         operands = [value for value in outside.values() if self._known.array(value) is None]
         self._builder.name = name
         return self._builder.add_branch(_value(scope.env[proto.input[0]]), operands, yes, no)
 
-    def _body(self, proto: onnx.GraphProto, name: str, scope: _Scope, outside: Mapping[str, Value]) -> Graph | None:
-        """The body `proto` of node `name` as a graph, with an input for each value `outside` that is not known.
+    def _loop(
+        self, proto: onnx.NodeProto, name: str, scope: _Scope, inputs: Sequence[Value | None]
+    ) -> Sequence[Binding] | None:
+        """The results of a Loop or Scan as a core loop; None if its body cannot be a graph of core nodes."""
+        outside = self._outside(proto, scope)
+        before = len(self._graph.nodes)
+        is_loop = proto.op_type == "Loop"
+        node = (loop_node if is_loop else scan_node)(proto, inputs, self._builder)
+        results = None
+        if outside is not None and node is not None:
+            captured = [value for value in outside.values() if self._known.array(value) is None]
+            results = add_loop(
+                node, partial(self._loop_body, proto, name, scope, outside), captured, self._retries, self._builder
+            )
+        if results is not None and not is_loop:
+            results = scan_results(proto, results, self._builder)
+        if results is None:
+            del self._graph.nodes[before:]
+            self._builder.name = name
+        return results and results[: len(proto.output)]
 
-        None if it has a fault, or gives what is no tensor of a known dtype.
+    def _loop_body(
+        self, proto: onnx.NodeProto, name: str, scope: _Scope, outside: Mapping[str, Value], formals: Sequence[Formal]
+    ) -> Imported | None:
+        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+        going = graph.input[1].name if proto.op_type == "Loop" else ""
+        return self._body(graph, name, scope, outside, formals, going, decides=proto.op_type == "Loop")
+
+    def _outside(self, proto: onnx.NodeProto, scope: _Scope) -> dict[str, Value] | None:
+        """The values that a node's bodies read from outside, by name; None if one is no tensor of a known dtype."""
+        outside: dict[str, Value] = {}
+        for read in captured(proto):
+            binding = scope.env[read]
+            if not isinstance(binding, Value) or binding.dtype is None:
+                return None
+            outside[read] = binding
+        return outside
+
+    def _body(
+        self,
+        proto: onnx.GraphProto,
+        name: str,
+        scope: _Scope,
+        outside: Mapping[str, Value],
+        formals: Sequence[Formal] = (),
+        going: str = "",
+        *,
+        decides: bool = True,
+    ) -> Imported | None:
+        """The body `proto` of node `name` as a graph with inputs for `formals` and values `outside` that are not known.
+
+        `going` is the name of the input that says that the loop goes on. A body that does not decide whether there is
+        another iteration gets an output that says there is one. None if the body has a fault, or gives what is no
+        tensor of a known dtype.
         """
         graph = Graph(name)
         env: dict[str, Binding] = {}
+        for formal in formals:
+            made = Value(graph.unique_name(formal.name), formal.dtype, formal.shape)
+            graph.inputs.append(made)
+            env[formal.name] = made
+        if going:
+            env[going] = graph.constant(np.array(True), going)
         for read, value in outside.items():
             array = self._known.array(value)
             if array is None:
@@ -276,11 +342,18 @@ class _Importer:
                 env[read] = made
             else:
                 env[read] = graph.constant(array, read)
-        inner = _Importer(self._source, self._functions, Faults(), graph)
-        return inner.body(proto, _Scope(env, scope.versions, f"{name}/", None, _stored(proto)))
+        inner = _Importer(self._source, self._functions, Faults(), graph, self._retries)
+        found = inner.body(proto, _Scope(env, scope.versions, f"{name}/", None, _stored(proto)))
+        if found is not None and not decides:
+            graph.outputs.insert(0, graph.constant(np.array(True), "again"))
+            return Imported(graph, [(), *found.dims])
+        return found
 
-    def body(self, proto: onnx.GraphProto, scope: _Scope) -> Graph | None:
-        """The graph of a body whose operands are in the scope; None if it cannot be a graph of core nodes."""
+    def body(self, proto: onnx.GraphProto, scope: _Scope) -> Imported | None:
+        """The graph of a body whose operands are in the scope; None if it cannot be a graph of core nodes.
+
+        An output whose elements are known is a constant.
+        """
         self._taken.update(value for value in scope.env.values() if isinstance(value, Value))
         self._known.add_inputs(self._graph.inputs)
         self._nodes(proto.node, scope)
@@ -288,8 +361,11 @@ class _Importer:
         values = [value for value in outputs if isinstance(value, Value) and value.dtype is not None]
         if self._faults or len(values) < len(outputs):
             return None
-        self._graph.outputs = values
-        return self._graph
+        dims = [self._known.dims(value) for value in values]
+        for value in values:
+            known = self._known.array(value)
+            self._graph.outputs.append(value if known is None else self._graph.constant(known, value.name))
+        return Imported(self._graph, dims)
 
 
 def _value(binding: Binding) -> Value:

@@ -19,6 +19,7 @@ from treadle.passes.lower.expand import lower_expand, lower_tile
 from treadle.passes.lower.gather import lower_gather, lower_gather_elements, lower_gather_nd
 from treadle.passes.lower.gather_reduce import lower_gather_reduce
 from treadle.passes.lower.library_gemm import lower_matmul_by_provider
+from treadle.passes.lower.loop import lower_loop
 from treadle.passes.lower.norm import (
     lower_batch_norm,
     lower_group_norm,
@@ -52,6 +53,7 @@ Lowering = Callable[[Node, LowerContext], list[Call] | None]
 
 LOWERINGS: dict[str, Lowering] = {
     "branch": lower_branch,
+    "loop": lower_loop,
     "max_pool": lower_max_pool,
     "avg_pool": lower_avg_pool,
     "reorder": lower_reorder,
