@@ -234,9 +234,53 @@ def _loop(case: Case) -> list[Array]:
     return [state, np.array(stacked).reshape(shape), np.array(len(stacked))]
 
 
+def _non_zero(case: Case) -> list[Array]:
+    x = case.inputs[0]
+    found = [at for at in np.ndindex(x.shape) if x[at] != 0]
+    return _in_room(np.array(found, np.int64).reshape(len(found), x.ndim).T, 1, x.size)
+
+
+def _in_room(found: Array, axis: int, room: int) -> list[Array]:
+    """`found` at the start of the memory of `room` along an axis, and how many there are."""
+    shape = (*found.shape[:axis], room, *found.shape[axis + 1 :])
+    padded = np.resize(np.append(found.ravel(), np.zeros(int(np.prod(shape)) - found.size, np.int64)), shape)
+    return [padded.astype(np.int64), np.array([found.shape[axis]], np.int64)]
+
+
+def _non_max_suppression(case: Case) -> list[Array]:
+    boxes, scores, most, overlap, least = (each.tolist() for each in _wide(case))
+    found = []
+    for image, labels in enumerate(scores):
+        corners = [_box_corners(box, center=case.attrs["center"]) for box in boxes[image]]
+        for label, own in enumerate(labels):
+            kept: list[int] = []
+            for box in sorted(range(len(own)), key=lambda at: -own[at] if own[at] == own[at] else math.inf):
+                apart = all(_overlap(corners[box], corners[other]) <= overlap[0] for other in kept)
+                if own[box] > least[0] and apart and len(kept) < most[0]:
+                    kept.append(box)
+            found += [(image, label, box) for box in kept]
+    room = len(scores) * len(scores[0]) * min(max(most[0], 0), len(boxes[0]))
+    return _in_room(np.array(found, np.int64).reshape(-1, 3), 0, room)
+
+
+def _box_corners(box: list[float], *, center: bool) -> tuple[float, float, float, float]:
+    a, b, c, d = box
+    if center:
+        return a - c / 2, b - d / 2, a + c / 2, b + d / 2
+    return min(a, c), min(b, d), max(a, c), max(b, d)
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    high, wide = (min(one[2 + at], other[2 + at]) - max(one[at], other[at]) for at in (0, 1))
+    sizes = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return high * wide / (sum(sizes) - high * wide) if high > 0 and wide > 0 and min(sizes) > 0 else 0.0
+
+
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "branch": _branch,
     "loop": _loop,
+    "non_zero": _non_zero,
+    "non_max_suppression": _non_max_suppression,
     "rsqrt": lambda case: 1 / np.sqrt(_wide(case)[0]),
     "softplus": _softplus,
     "expm1": lambda case: np.expm1(_wide(case)[0]),

@@ -19,7 +19,8 @@ from treadle.ops.table import OPS
 
 _RESULT_DTYPES: dict[str, Callable[[Attrs, list[DType]], list[DType]]] = {
     **{name: lambda _, __: [dtypes.boolean] for name, op in SCALAR_OPS.items() if op.gives_bool},
-    **dict.fromkeys(("shape", "size", "non_zero", "argmax", "argmin"), lambda _, __: [dtypes.i64]),
+    **dict.fromkeys(("shape", "size", "argmax", "argmin"), lambda _, __: [dtypes.i64]),
+    **dict.fromkeys(("non_zero", "non_max_suppression"), lambda _, __: [dtypes.i64, dtypes.i64]),
     "cast": lambda attrs, _: [attrs["to"]],
     "constant_of_shape": lambda attrs, _: [dtypes.from_numpy(attrs["value"].dtype)],
     "where": lambda _, operands: [operands[1]],

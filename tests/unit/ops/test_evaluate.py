@@ -147,8 +147,9 @@ def test_reordering_changes_nothing_logically():
 
 
 def test_data_dependent_shapes_run():
-    """The reference of non_zero finds the elements, of a scalar too."""
+    """The references of non_zero and counted find the elements, of a scalar too."""
     graph = Graph()
-    graph.outputs = [graph.add("non_zero", [graph.input("x", dtypes.f32, None)], name="n").output]
+    found = graph.add("non_zero", [graph.input("x", dtypes.f32, None)], name="z", outputs=2).outputs
+    graph.outputs = [graph.add("counted", found, {"axis": 1}, name="n").output]
     assert evaluate(graph, {"x": np.array([[0, 2], [3, 0]], np.float32)})["n"].tolist() == [[0, 1], [1, 0]]
     assert evaluate(graph, {"x": np.float32(5)})["n"].shape == (0, 1)

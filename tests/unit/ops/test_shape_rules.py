@@ -148,7 +148,7 @@ def test_sizes_are_limited(op, attrs, inputs):
         ("top_k", {"axis": 0, "largest": True, "sorted": True}, (of(6), of(1, dtype=dtypes.i64)), 2),
         ("resize", RESIZE, (of(6), None, of(1), None), 1),
         ("range", {}, (known(0), of(1, dtype=dtypes.i64), known(1)), 1),
-        ("non_zero", {}, (of(6),), 1),
+        ("counted", {"axis": 1}, (of(2, 6), of(1, dtype=dtypes.i64)), 1),
     ],
 )
 def test_shapes_that_depend_on_data_are_none(op, attrs, inputs, outputs):

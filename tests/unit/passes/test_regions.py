@@ -51,13 +51,13 @@ def test_non_zero_cuts_the_graph(write, context):
     What follows non_zero is planned once its result is known; what does not depend on it stays in front.
     """
     x = write.input(4, 3)
-    found = write.op("non_zero", write.op("relu", x))
+    found = write.op("counted", *write.node("non_zero", write.op("relu", x), outputs=2).outputs, axis=1)
     picked = write.op("gather_nd", write.op("exp", x), write.op("transpose", found, perm=(1, 0)), batch_dims=0)
     graph = write.done(write.op("reduce_sum", picked, axes=None, keepdims=False), write.op("neg", x))
     region = first_region(graph)
 
-    assert sorted(node.op for node in region.graph.nodes) == ["exp", "neg", "relu"]
-    assert [node.op for node in region.dynamic] == ["non_zero"]
+    assert sorted(node.op for node in region.graph.nodes) == ["exp", "neg", "non_zero", "relu"]
+    assert [node.op for node in region.dynamic] == ["counted"]
     assert [node.op for node in region.rest.nodes] == ["transpose", "gather_nd", "reduce_sum"]
     data = np.random.default_rng(3).standard_normal((4, 3)).astype(np.float32)
     got, count = run_in_regions(graph, {"x": data}, context)
@@ -96,7 +96,7 @@ def test_dynamic_output(write, context):
     """
     A data-dependent value may be an output of the whole, and nothing may come after it.
     """
-    y = write.op("non_zero", write.input(6))
+    y = write.op("counted", *write.node("non_zero", write.input(6), outputs=2).outputs, axis=1)
     graph = write.done(y)
     data = np.array([0, 1, 0, 2, 0, 3], np.float32)
 

@@ -141,6 +141,7 @@ RULES: dict[str, Rule] = {
     "Softmax": softmax.softmax("softmax"),
     "SoftmaxCrossEntropyLoss": loss.softmax_cross_entropy,
     # elements moved, shapes changed
+    "Compress": gather.compress,
     "Concat": reshape.concat,
     "DepthToSpace": reshape.depth_to_space,
     "Expand": shape.expand,
@@ -149,6 +150,7 @@ RULES: dict[str, Rule] = {
     "GatherElements": gather.gather_elements,
     "GatherND": gather.gather_nd,
     "Identity": reshape.identity,
+    "NonMaxSuppression": gather.non_max_suppression,
     "NonZero": gather.non_zero,
     "OneHot": gather.one_hot,
     "Pad": reshape.pad,

@@ -20,6 +20,8 @@ from treadle.passes.lower.gather import lower_gather, lower_gather_elements, low
 from treadle.passes.lower.gather_reduce import lower_gather_reduce
 from treadle.passes.lower.library_gemm import lower_matmul_by_provider
 from treadle.passes.lower.loop import lower_loop
+from treadle.passes.lower.non_max_suppression import lower_non_max_suppression
+from treadle.passes.lower.non_zero import lower_non_zero
 from treadle.passes.lower.norm import (
     lower_batch_norm,
     lower_group_norm,
@@ -96,6 +98,8 @@ LOWERINGS: dict[str, Lowering] = {
     "trees": lower_trees,
     "cumsum": lower_cumsum,
     "top_k": lower_top_k,
+    "non_zero": lower_non_zero,
+    "non_max_suppression": lower_non_max_suppression,
     "argmax": lower_arg_reduce,
     "argmin": lower_arg_reduce,
     "reduce_sum": lower_reduce,

@@ -1,4 +1,6 @@
-"""Gather, GatherElements, GatherND, ScatterElements, ScatterND, OneHot, TopK, NonZero."""
+"""Gather, GatherElements, GatherND, ScatterElements, ScatterND, OneHot, TopK, NonZero, Compress, NonMaxSuppression."""
+
+import numpy as np
 
 from treadle import dtypes
 from treadle.frontends.onnx.build import Builder
@@ -61,4 +63,34 @@ def top_k(node: OnnxNode, b: Builder) -> list[Value]:
 
 
 def non_zero(node: OnnxNode, b: Builder) -> Value:
-    return b.add("non_zero", node.input(0))
+    return _places(b, node.input(0))
+
+
+def compress(node: OnnxNode, b: Builder) -> Value:
+    """Compress -> the places where the condition is true, gathered; without an axis, of all elements."""
+    x = node.input(0)
+    axis = node.axis(node.integer("axis", 0)) if node.has("axis") else 0
+    if not node.has("axis"):
+        x = b.add("reshape", x, b.integers([-1]))
+    places = _places(b, node.input(1))
+    return b.add("gather", x, b.add("squeeze", places, b.integers([0])), axis=axis)
+
+
+def non_max_suppression(node: OnnxNode, b: Builder) -> Value:
+    """NonMaxSuppression -> non_max_suppression; no score is too low where no least one is given."""
+    most = node.optional(2)
+    overlap, least = node.optional(3), node.optional(4)
+    operands = [
+        node.input(0),
+        node.input(1),
+        b.integers([0]) if most is None else most,
+        b.constant(np.zeros(1, np.float32)) if overlap is None else overlap,
+        b.constant(np.full(1, -np.inf, np.float32)) if least is None else least,
+    ]
+    found = b.add_many("non_max_suppression", operands, 2, center=node.flag("center_point_box", default=False))
+    return b.add("counted", *found, axis=0, label="non_max_suppression")
+
+
+def _places(b: Builder, x: Value) -> Value:
+    """Where the elements of x are that are not 0: i64 [rank, n]."""
+    return b.add("counted", *b.add_many("non_zero", [x], 2), axis=1, label="non_zero")

@@ -106,7 +106,7 @@ def boolean_mask(e: Emitter, tensor: Value, mask: Value, axis: int = 0) -> Value
     shape, wanted = e.shape(tensor), e.shape(mask)
     if not wanted or shape[at : at + len(wanted)] != wanted:
         raise ValueError(f"boolean_mask: shapes {shape} and {wanted} are incompatible at axis {at}")
-    found = e.transpose(e.add("non_zero", mask), (1, 0))
+    found = e.transpose(e.add("counted", *e.add_many("non_zero", [mask], 2), axis=1, label="non_zero"), (1, 0))
     if not at:
         kept = e.add("gather_nd", tensor, found, batch_dims=0)
         return e.described(kept, lambda: (None, *shape[len(wanted) :]))

@@ -153,7 +153,8 @@ def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = 
 def places_of_true(e: Emitter, condition: Value) -> Value:
     """Return the indices of elements that are true: i64 [n, rank]."""
     rank = None if condition.shape is None else len(condition.shape)
-    return e.described(e.transpose(e.add("non_zero", condition), (1, 0)), lambda: (None, rank))
+    found = e.add("counted", *e.add_many("non_zero", [condition], 2), axis=1, label="non_zero")
+    return e.described(e.transpose(found, (1, 0)), lambda: (None, rank))
 
 
 def select(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:

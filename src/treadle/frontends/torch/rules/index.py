@@ -84,13 +84,13 @@ def _masked(b: Builder, x: Value, chosen: Sequence[tuple[int, Value]]) -> Value:
 
 def nonzero(b: Builder, x: Value) -> Value:
     """Returns the positions of nonzero elements, [count, axes]."""
-    found = b.add("non_zero", x)
+    found = b.add("counted", *b.add_many("non_zero", [x], 2), axis=1, label="non_zero")
     return b.add("transpose", found, perm=(1, 0))
 
 
 def positions(b: Builder, condition: Value) -> list[Value]:
     """Implements torch.where of one argument: returns, for each axis, the positions of nonzero elements."""
-    found = b.add("non_zero", condition)
+    found = b.add("counted", *b.add_many("non_zero", [condition], 2), axis=1, label="non_zero")
     return [b.add("gather", found, b.scalar(axis, dtypes.i64), axis=0) for axis in range(b.rank(condition))]
 
 

@@ -1,0 +1,77 @@
+"""Models with sizes that depend on data give what the onnx package's reference gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import treadle
+from tests.models.small import FLOAT, ModelWriter
+
+INT64 = onnx.TensorProto.INT64
+BOOL = onnx.TensorProto.BOOL
+
+
+def boxes(count: int, seed: int = 0) -> np.ndarray:
+    """Boxes of which many overlap, as two corners."""
+    numbers = np.random.default_rng(seed).random((1, count, 4)).astype(np.float32)
+    numbers[..., 2:] = numbers[..., :2] + 0.3 * numbers[..., 2:]
+    return numbers
+
+
+def scores(classes: int, count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + 1).random((1, classes, count)).astype(np.float32)
+
+
+LIMITS = {"most": np.array([7], np.int64), "overlap": np.array([0.4], np.float32), "least": np.array([0.6], np.float32)}
+
+
+def suppression(limits: int, *, constant: bool) -> onnx.ModelProto:
+    """NonMaxSuppression with the first `limits` of LIMITS, which are constants or inputs."""
+    w = ModelWriter()
+    wanted = dict(list(LIMITS.items())[:limits])
+    inputs: dict[str, tuple[int, list[int | str] | None]] = {
+        "boxes": (FLOAT, [1, 40, 4]),
+        "scores": (FLOAT, [1, 3, 40]),
+    }
+    if not constant:
+        inputs |= {name: (INT64 if name == "most" else FLOAT, [1]) for name in wanted}
+    operands = [w.constant(array) if constant else name for name, array in wanted.items()]
+    return w.model(inputs, {w.op("NonMaxSuppression", "boxes", "scores", *operands): (INT64, ["n", 3])})
+
+
+def run_both(model: onnx.ModelProto, *feeds: Mapping[str, np.ndarray]) -> None:
+    """Assert that a session gives what the reference gives, on one thread and on several."""
+    for threads in (1, 3):
+        session = treadle.Session(model, intra_op=threads, inter_op=threads)
+        for inputs in feeds:
+            results = session.run(dict(inputs)).values()
+            for got, array in zip(results, ReferenceEvaluator(model).run(None, dict(inputs)), strict=True):
+                assert (got.shape, got.dtype) == (array.shape, array.dtype)
+                np.testing.assert_allclose(got, array, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("limits", [2, 3])
+@pytest.mark.parametrize("constant", [True, False])
+def test_boxes_are_suppressed(limits: int, constant: bool) -> None:
+    """With limits that are constants or inputs, and without a least score."""
+    model = suppression(limits, constant=constant)
+    names = {each.name for each in model.graph.input}
+    given = {"boxes": boxes(40), "scores": scores(3, 40)} | LIMITS
+    run_both(model, {name: array for name, array in given.items() if name in names})
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_compress_keeps_what_the_condition_says(axis: int | None) -> None:
+    """Along an axis, of all elements, and with a condition that is shorter than the axis."""
+    w = ModelWriter()
+    attrs = {} if axis is None else {"axis": axis}
+    model = w.model(
+        {"x": (FLOAT, [4, 5]), "keep": (BOOL, [3])}, {w.op("Compress", "x", "keep", **attrs): (FLOAT, None)}
+    )
+    x = np.random.default_rng(2).standard_normal((4, 5)).astype(np.float32)
+    run_both(model, *({"x": x, "keep": np.array(keep)} for keep in ([True, False, True], [False] * 3, [True] * 3)))
