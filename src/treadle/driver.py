@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -52,6 +52,20 @@ MAX_STAGED_PLANS = 16
 """How many plans a graph keeps for its stage behind a data-dependent shape."""
 
 
+class PlansOfRest(Protocol):
+    """The plans of what follows data-dependent sizes, each for all sizes that its guards allow."""
+
+    def bind(
+        self,
+        rest: Graph,
+        options: Callable[[], Options],
+        shapes: Sequence[StaticShape],
+        outputs: tuple[str, ...],
+    ) -> Runnable | None:
+        """Return a plan for `outputs` of `rest` bound to inputs of these `shapes`; None if none can serve them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to compile: the target, the arithmetic, the provider of matrix products (None: treadle's kernels)."""
@@ -71,6 +85,8 @@ class Options:
     """Called after each plan that is compiled."""
     streamed_weights: bool | None = None
     """Whether no cache holds the model's weights between runs; None: the compiled graph's constants decide."""
+    plans_of_rest: Callable[[], PlansOfRest] | None = None
+    """Makes the plans of what follows data-dependent sizes; None: each combination of sizes is compiled for itself."""
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -134,7 +150,8 @@ def _compile_for_samples(
     facts = Facts()
     opened = build_open(model, facts, hints) if isinstance(model, Template) else specialize_open(model, facts, hints)
     nodes = tuple(node.name for node in all_nodes(opened))
-    options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
+    if options.streamed_weights is None:
+        options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
     why = _why_untraced(opened, options)
     if why is not None:
         return why
@@ -285,7 +302,8 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     if region.graph is graph:
         return compiled
     inputs = tuple(value.name for value in graph.inputs)
-    return Staged(compiled, region, inputs, tuple(value.name for value in graph.outputs), options)
+    outputs = tuple(value.name for value in graph.outputs)
+    return Staged(compiled, region, inputs, outputs, replace(options, artifact_writer=None))
 
 
 def bind_bodies(graph: Graph, options: Options) -> None:
@@ -314,7 +332,10 @@ class Compiled:
 
 @dataclass(slots=True)
 class Staged:
-    """A graph in stages: the first one is compiled; the rest is compiled in a run, which knows the shapes."""
+    """A graph in stages: the first one is compiled; the rest is compiled in a run, which knows the shapes.
+
+    One plan of the rest serves all sizes where their number and the dtypes are known before.
+    """
 
     first: Compiled
     region: Region
@@ -323,12 +344,14 @@ class Staged:
     options: Options
     rest: LRU[tuple[StaticShape, ...], Runnable] = field(default_factory=lambda: LRU(MAX_STAGED_PLANS))
     functions: list[SingleFunction] = field(init=False)
+    _open: PlansOfRest | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.functions = [
             SingleFunction(StepLabel(node.name, node.op), blocking=bool(node.attrs.get("blocking")))
             for node in self.region.dynamic
         ]
+        self._open = None if self.options.plans_of_rest is None else self.options.plans_of_rest()
 
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
         """Run the first stage, the nodes with data-dependent shapes by their references, then the rest."""
@@ -351,11 +374,15 @@ class Staged:
         shapes = tuple(array.shape for array in arrays)
         plan = self.rest.get(shapes)
         if plan is None:
-            fixed = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
-            known = {
-                value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
-            }
-            plan = compile_specialized(specialize(rest, fixed, known), self.options)
+            if self._open is not None:
+                outputs = tuple(value.name for value in rest.outputs)
+                plan = self._open.bind(rest, lambda: self.options, shapes, outputs)
+            if plan is None:
+                fixed = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
+                known = {
+                    value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
+                }
+                plan = compile_specialized(specialize(rest, fixed, known), self.options)
             self.rest.put(shapes, plan)
         return plan
 

@@ -24,7 +24,7 @@ from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form, Template
-from treadle.open_plans import FormPlans, OpenModel, OpenPlans
+from treadle.open_plans import FormPlans, OpenModel, OpenPlans, RestPlans
 from treadle.plan_store import PlanStore, Restored, fixed_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
@@ -116,6 +116,7 @@ class CompileSettings:
             precision=self.precision,
             provider=self.provider,
             caps=caps,
+            plans_of_rest=RestPlans,
         )
 
     @property

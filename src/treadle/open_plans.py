@@ -281,6 +281,20 @@ class FormPlans:
         return next((reason for reason in reasons if reason is not None), None)
 
 
+class RestPlans:
+    """The plans of what follows data-dependent sizes in a graph: it is compiled in a run, and not stored."""
+
+    def __init__(self) -> None:
+        """Hold no plan yet."""
+        self._plans = OpenPlans()
+
+    def bind(
+        self, rest: Graph, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
+        """Return a plan for `outputs` of `rest` bound to inputs of these `shapes`; None if none can serve them."""
+        return self._plans.bind(OpenModel(lambda: rest, rest.inputs, options), shapes, outputs)
+
+
 class _Form:
     """The plans for inputs of the same dtypes and ranks: `variants`, each with more open dimensions than the last."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,14 +28,18 @@ def scores(classes: int, count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed + 1).random((1, classes, count)).astype(np.float32)
 
 
-LIMITS = {"most": np.array([7], np.int64), "overlap": np.array([0.4], np.float32), "least": np.array([0.6], np.float32)}
+LIMITS: dict[str, np.ndarray] = {
+    "most": np.array([7], np.int64),
+    "overlap": np.array([0.4], np.float32),
+    "least": np.array([0.6], np.float32),
+}
 
 
 def suppression(limits: int, *, constant: bool) -> onnx.ModelProto:
     """NonMaxSuppression with the first `limits` of LIMITS, which are constants or inputs."""
     w = ModelWriter()
     wanted = dict(list(LIMITS.items())[:limits])
-    inputs: dict[str, tuple[int, list[int | str] | None]] = {
+    inputs: dict[str, tuple[int, list[Any]]] = {
         "boxes": (FLOAT, [1, 40, 4]),
         "scores": (FLOAT, [1, 3, 40]),
     }
@@ -61,7 +66,7 @@ def test_boxes_are_suppressed(limits: int, constant: bool) -> None:
     """With limits that are constants or inputs, and without a least score."""
     model = suppression(limits, constant=constant)
     names = {each.name for each in model.graph.input}
-    given = {"boxes": boxes(40), "scores": scores(3, 40)} | LIMITS
+    given: dict[str, np.ndarray] = {"boxes": boxes(40), "scores": scores(3, 40), **LIMITS}
     run_both(model, {name: array for name, array in given.items() if name in names})
 
 
@@ -75,3 +80,58 @@ def test_compress_keeps_what_the_condition_says(axis: int | None) -> None:
     )
     x = np.random.default_rng(2).standard_normal((4, 5)).astype(np.float32)
     run_both(model, *({"x": x, "keep": np.array(keep)} for keep in ([True, False, True], [False] * 3, [True] * 3)))
+
+
+def chosen_rows(count: int | str = 24) -> onnx.ModelProto:
+    """Layers on the rows of x whose sum is positive."""
+    w = ModelWriter()
+    kept = rows_where(w, "x", is_above(w, "ReduceSum", "x", 0))
+    y = w.op("Relu", w.op("MatMul", kept, w.random(16, 8)))
+    return w.model({"x": (FLOAT, [count, 16])}, {y: (FLOAT, ["kept", 8])}, opset=12)
+
+
+def rows_where(w: ModelWriter, x: str, condition: str) -> str:
+    """The rows of x where the condition is true."""
+    places = w.op("Squeeze", w.op("NonZero", condition), axes=[0])
+    return w.op("Gather", x, places)
+
+
+def is_above(w: ModelWriter, kind: str, x: str, limit: float) -> str:
+    """Whether a reduction of each row of x is greater than a limit."""
+    return w.op("Greater", w.op(kind, x, keepdims=0, axes=[1]), w.constant(np.float32(limit)))
+
+
+def rows(positive: int, count: int = 24) -> np.ndarray:
+    """Rows of which the first ones have a positive sum."""
+    x = np.random.default_rng(count + positive).random((count, 16)).astype(np.float32)
+    x[positive:] -= 1
+    return x
+
+
+def test_one_plan_serves_all_numbers_of_rows() -> None:
+    """Whatever is found, what follows is compiled once; nothing found is a case of its own, compiled once too."""
+    model = chosen_rows()
+    run_both(model, *({"x": rows(positive)} for positive in (5, 1, 24, 0, 13)))
+    session = treadle.Session(model)
+    session.run({"x": rows(5)})
+    first = session.compiles
+    for positive in (2, 7, 24, 11):
+        session.run({"x": rows(positive)})
+    assert session.compiles == first
+    for _ in range(2):
+        session.run({"x": rows(0)})
+    assert session.compiles == first + 1
+
+
+def test_sizes_depend_on_data_twice() -> None:
+    """Rows are chosen among chosen rows, and the chosen ones are outputs as well."""
+    w = ModelWriter()
+    kept = rows_where(w, "x", is_above(w, "ReduceSum", "x", 0))
+    again = rows_where(w, kept, is_above(w, "ReduceMax", kept, 0.95))
+    y = w.op("Tanh", w.op("MatMul", again, w.random(16, 8)))
+    found = w.op("NonZero", kept)
+    outputs: dict[str, tuple[int, list[Any] | None]] = {
+        y: (FLOAT, ["n", 8]), found: (INT64, [2, "m"]), kept: (FLOAT, ["k", 16])
+    }  # fmt: skip
+    model = w.model({"x": (FLOAT, [24, 16])}, outputs, opset=12)
+    run_both(model, *({"x": rows(positive)} for positive in (5, 24, 0, 13, 1)))

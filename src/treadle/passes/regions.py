@@ -9,7 +9,7 @@ from treadle.dtypes import string
 from treadle.errors import GraphError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import is_static
+from treadle.graph.shape import Shape, is_static, normalize_axis
 from treadle.graph.value import Value
 from treadle.passes.specialize import copied, copy_node
 from treadle.plan.packed import kept
@@ -97,6 +97,16 @@ def _cut(graph: Graph, inside: Sequence[Node], dynamic: list[Node], later: Seque
     return Region(region, tuple(value.name for value in keeps), dynamic, rest, rest_outputs, constants)
 
 
+def _named_shape(value: Value) -> Shape | None:
+    """The shape of a result of `counted`, whose size has a name; None for other values."""
+    node = value.producer
+    if node is None or node.op != "counted" or not is_known(node.operand(0)):
+        return value.shape
+    shape = node.operand(0).static_shape
+    axis = normalize_axis(node.attrs["axis"], len(shape))
+    return (*shape[:axis], value.name, *shape[axis + 1 :])
+
+
 def _rest(graph: Graph, later: Sequence[Node]) -> tuple[Graph | None, tuple[str, ...]]:
     """The nodes `later` as a graph, whose inputs are the values they read from earlier parts."""
     if not later:
@@ -106,7 +116,7 @@ def _rest(graph: Graph, later: Sequence[Node]) -> tuple[Graph | None, tuple[str,
     copies: dict[Value, Value] = {}
     for value in dict.fromkeys(value for node in later for value in node.inputs):
         if value is not None and value not in made and not value.is_constant:
-            copies[value] = Value(rest.unique_name(value.name), value.dtype, value.shape)
+            copies[value] = Value(rest.unique_name(value.name), value.dtype, value.shape or _named_shape(value))
             rest.inputs.append(copies[value])
     for node in later:
         copy_node(rest, node, copies, forget_shapes=True)
