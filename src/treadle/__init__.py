@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from treadle.runtime.control import CancelToken as CancelToken
     from treadle.runtime.pool import Pool as Pool
     from treadle.runtime.python_ops.executor import python_ops as python_ops
+    from treadle.runtime.state import State as State
     from treadle.tracing.record import trace as trace
 
 __version__ = "0.1.0"
-__all__ = ["CancelToken", "Pool", "Session", "__version__", "errors", "python_ops", "threads", "trace"]
+__all__ = ["CancelToken", "Pool", "Session", "State", "__version__", "errors", "python_ops", "threads", "trace"]
 
 _HOMES = {
     "CancelToken": ("treadle.runtime.control", "CancelToken"),
     "Pool": ("treadle.runtime.pool", "Pool"),
     "Session": ("treadle.compile", "Session"),
+    "State": ("treadle.runtime.state", "State"),
     "errors": ("treadle.errors", None),
     "python_ops": ("treadle.runtime.python_ops.executor", "python_ops"),
     "threads": ("treadle.runtime.threads", None),

@@ -29,12 +29,14 @@ from treadle.runtime.runner import Runner
 from treadle.runtime.session_limits import SessionLimits
 from treadle.runtime.signature import Tensor
 from treadle.runtime.threads import ThreadSettings
+from treadle.state_forms import StateForms
 
 if TYPE_CHECKING:
     from treadle.driver import Open, PerSize
     from treadle.passes.base import Math, Precision
     from treadle.plan.plan import Plan
     from treadle.runtime.futures import RunFuture
+    from treadle.runtime.state import State
 
 Array = np.ndarray[Any, Any]
 
@@ -129,6 +131,7 @@ class Session:
         threads.team()  # reports a wrong environment variable now, not at the first run
         self._runner = Runner(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
         self._compiler.compile_declared(self._runner.plans)
+        self._states = StateForms(self._compiler, self._runner)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -223,6 +226,28 @@ class Session:
         """
         return self._runner.run_async(inputs, outputs, options)
 
+    def state(self, pairs: Mapping[str, str] | None = None) -> State:
+        """Return a state: inputs that are outputs of the run before, such as a decoder's past or an LSTM's h and c.
+
+        `State.run` takes the other inputs and returns the other outputs. Where an output is an input with new elements
+        appended, a run writes these behind those kept, and copies nothing. A session may have several states at a time.
+
+        Args:
+            pairs: The output that each input of the state is in the next run, by the name of the input. None: those
+                that the names tell, such as `past.0.key` and `present.0.key`, `h0` and `hn`, and those of inputs that
+                the model only appends to.
+
+        Raises:
+            InputError: A name is unknown, a pair does not fit, or no pair is found.
+            ModelError: The graph was not needed before, and the model's file has changed since the session was made.
+
+        Example:
+            >>> with session.state({"past.key": "present.key", "past.value": "present.value"}) as state:
+            ...     logits = state.run({"input_ids": prompt})["logits"]
+            ...     logits = state.run({"input_ids": logits[:, -1:].argmax(-1)})["logits"]
+        """
+        return self._states.state(pairs)
+
     def set(
         self,
         *,
@@ -299,6 +324,7 @@ class Session:
     def trim(self) -> None:
         """Free the memory that no run uses at the moment; the next run takes it again."""
         self._runner.trim()
+        self._states.trim()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -8,6 +8,7 @@
     ├── ShapeError                    shapes or ranks of an op do not fit together
     │   └── DtypeError                dtypes of an op do not fit together
     ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
+    ├── StateError                    a session's state is in use, closed, or has nothing yet
     ├── RunError                      a node failed while it ran
     │   ├── KernelError               a kernel reported bad data (a division by zero, ...)
     │   │   └── OutOfRangeError       an index is outside the axis that it selects from
@@ -94,6 +95,10 @@ class DtypeError(ShapeError):
 
 class InputError(TreadleError, ValueError):
     """An argument of a session or run does not fit the model by name, dtype, rank or shape, or is an unknown choice."""
+
+
+class StateError(TreadleError, RuntimeError):
+    """A session's state is in use by another run, is closed, or keeps nothing yet."""
 
 
 class RunError(TreadleError, RuntimeError):

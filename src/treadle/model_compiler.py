@@ -160,7 +160,8 @@ class ModelCompiler:
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
-        self._is_template = isinstance(loaded, Template)
+        self.is_template = isinstance(loaded, Template)
+        """Whether the model's graph is made for the dtypes and shapes of its inputs."""
         if isinstance(loaded, Template) and loaded.builds_open and not _declares_inputs(loaded):
             self._by_form = FormPlans(loaded)
         if isinstance(loaded, Graph):
@@ -182,7 +183,7 @@ class ModelCompiler:
             self.interface = interface_of(loaded, objects=loaded is model)
             self.nodes = None if isinstance(loaded, Template) else names_of(loaded)
         checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
-        if self._is_template:
+        if self.is_template:
             key = None
         self._store = PlanStore(key, source, settings.target, self.interface, self.nodes or (), caps)
         self._open = OpenPlans(self._store)
@@ -216,7 +217,7 @@ class ModelCompiler:
         """
         shapes = self.interface.fixed_shapes
         outputs = self.interface.select(None)
-        if self._is_template:
+        if self.is_template:
             template = self._source.load()
             if isinstance(template, Template) and template.builds_open and self._by_form is None:
                 self._note_nodes(self._open.compile(OpenModel.of(template, self._options), outputs, None))
@@ -235,7 +236,7 @@ class ModelCompiler:
 
     def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         """Return what computes `outputs` for inputs of this signature: a plan from disk, else a fresh compile."""
-        if self._is_template:
+        if self.is_template:
             return self._compile_template(signature, outputs)
         shapes = [shape_of(each) for each in signature]
         artifact, self._artifact = self._artifact, None
@@ -326,6 +327,12 @@ class ModelCompiler:
         """The number of plans compiled so far."""
         return self._settings.counter.count
 
+    def sibling(self, graph: Graph) -> ModelCompiler:
+        """Return the compiler of `graph`, a form of this model, with the same settings and caps; it shares packed
+        weights."""
+        self._offer_loaded()
+        return ModelCompiler(graph, ModelSource(graph), self._settings, self._caps)
+
     def count_in(self, counter: CompileCounter) -> None:
         """Let `counter` count the plans of this model too."""
         self._settings.counter.report_to(counter)
@@ -342,7 +349,7 @@ class ModelCompiler:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
         if self._by_form is not None:
             return self._by_form.why_per_size(self.interface.select(None))
-        template = self._source.load() if self._is_template else None
+        template = self._source.load() if self.is_template else None
         if isinstance(template, Template) and not template.builds_open:
             from treadle.driver import PerSize
 

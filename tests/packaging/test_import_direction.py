@@ -14,6 +14,7 @@ LAYERS: list[set[str]] = [
     {"tune"},
     {"compat"},
     {"compile"},
+    {"state_forms"},
     {"model_compiler"},
     {"open_plans"},
     {"plan_store"},

@@ -53,7 +53,7 @@ def _layout(plan: Plan, resources: Resources) -> Layout:
         buffers=buffers,
         arena_bytes=plan.arena_bytes,
         scratch_bytes=plan.scratch_bytes,
-        outputs=[ArraySpec(port.shape, port.dtype.numpy) for port in plan.outputs],
+        outputs=[ArraySpec(port.shape, port.dtype.numpy, port.is_given) for port in plan.outputs],
         failures=FAILURES,
         isa=plan.target.isa,
         kept=resources,

@@ -70,7 +70,7 @@ def _layout(plan: Plan, facts: Facts, resources: Resources) -> TemplateLayout:
         rivals=[(one, other) for one, others in plan.rivals.items() for other in others if one < other],
         scratch_bytes=number(slots.scratch),
         outputs=[
-            OutputTemplate(tuple(map(number, shape)), port.dtype.numpy)
+            OutputTemplate(tuple(map(number, shape)), port.dtype.numpy, port.is_given)
             for shape, port in zip(slots.outputs, plan.outputs, strict=True)
         ],
         failures=FAILURES,

@@ -8,6 +8,7 @@ from treadle.graph.shape import is_open
 from treadle.passes.build_tasks import build_tasks, dependencies
 from treadle.passes.choose_kernels import choose_kernels
 from treadle.passes.insert_prefetches import insert_prefetches
+from treadle.passes.lower.concat import is_appended
 from treadle.passes.plan_memory import plan_memory
 from treadle.plan.plan import Plan, Port
 from treadle.plan.target import Target
@@ -32,7 +33,10 @@ def make_plan(
     Raises LimitError if it needs too much memory.
     """
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
-    outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
+    outputs = tuple(
+        Port(value.name, value.known_dtype, value.static_shape, is_given=is_appended(graph, value))
+        for value in graph.outputs
+    )
     open_sizes = open_sizes or any(is_open(value.static_shape) for node in graph.nodes for value in node.outputs)
     plans = {
         node: tuple(

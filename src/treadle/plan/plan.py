@@ -58,11 +58,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of a plan."""
+    """An input or output of a plan.
+
+    The caller gives the memory of an output that `is_given`, with what the output begins with in it.
+    """
 
     name: str
     dtype: DType
     shape: StaticShape
+    is_given: bool = False
 
 
 @dataclass(slots=True)

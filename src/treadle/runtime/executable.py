@@ -197,15 +197,27 @@ class Executable:
         """True if run_at() may write outputs to addresses: none lies in a shared block."""
         return self._outputs.all_separate
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
-        """Run once and return a fresh array for each output.
+    @property
+    def given(self) -> Mapping[int, tuple[int, ...]]:
+        """The shapes of the outputs whose memory the caller gives, by index."""
+        return self._outputs.given
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        team: _native.Team,
+        request: Request = DEFAULT,
+        given: Sequence[Array] = (),
+    ) -> list[Array]:
+        """Run once and return an array for each output: a fresh one, or that of `given` for each in the order of
+        `self.given`.
 
         `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for. Raises KernelError or
         RunError naming the node that failed, RunTimeoutError or RunCancelledError as `request` says, MemoryLimitError
         if there is no memory for the run, ThreadLimitError if a blocking function gets no thread.
         """
         try:
-            outputs, buffers = self._outputs.allocate()
+            outputs, buffers = self._outputs.allocate(given)
         except MemoryError as error:
             raise self._memory_error(error) from None
         self.run_at([*inputs, *buffers], team, request, self._code)

@@ -45,10 +45,11 @@ _LINE = 64
 
 
 class ArraySpec(NamedTuple):
-    """Shape and NumPy dtype of an output."""
+    """Shape and NumPy dtype of an output, and whether the caller gives its memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    is_given: bool = False
 
 
 class Block(NamedTuple):
@@ -65,10 +66,11 @@ class Block(NamedTuple):
 
 
 def blocks_of(specs: Sequence[ArraySpec]) -> list[Block]:
-    """Return blocks for the outputs that can share one: those that have an axis and elements, but no objects."""
+    """Return blocks for the outputs that can share one: those that have an axis and elements, but no objects, and whose
+    memory nobody gives."""
     groups: dict[ArraySpec, list[int]] = {}
     for index, spec in enumerate(specs):
-        if spec.shape and 0 not in spec.shape and not spec.dtype.hasobject:
+        if spec.shape and 0 not in spec.shape and not spec.dtype.hasobject and not spec.is_given:
             groups.setdefault(spec, []).append(index)
     blocks = []
     for spec, indices in groups.items():
@@ -119,8 +121,11 @@ class Outputs:
         self._starts = [0] * len(pooled)
         self._strides = [_strides(block) for block in pooled]
         shared = [index for block in pooled for index in block.indices]
-        separate = sorted(set(range(len(specs))) - set(shared))
+        self.given = {index: spec.shape for index, spec in enumerate(specs) if spec.is_given}
+        """The shapes of the outputs whose memory the caller gives, by index."""
+        separate = sorted(set(range(len(specs))) - set(shared) - self.given.keys())
         self._empty = [partial(np.empty, specs[index].shape, specs[index].dtype) for index in separate]
+        separate += self.given
         self._in_order = _sorter(shared + separate)
         locations = {
             index: (at, row * block.pitch) for at, block in enumerate(pooled) for row, index in enumerate(block.indices)
@@ -128,18 +133,16 @@ class Outputs:
         locations |= {index: (len(pooled) + at, 0) for at, index in enumerate(separate)}
         self.locations = [locations[index] for index in range(len(specs))]
         """For each output the index of its buffer and the byte offset there."""
+        self.all_separate = not pooled and not self.given
+        """True if each output is an array with its own buffer, and the caller gives none."""
 
-    @property
-    def all_separate(self) -> bool:
-        """True if each output is an array with its own buffer."""
-        return not self._acquire
+    def allocate(self, given: Sequence[Array] = ()) -> tuple[list[Array], list[object]]:
+        """Return a contiguous array for each output, and the buffers that `locations` refers to.
 
-    def allocate(self) -> tuple[list[Array], list[object]]:
-        """Return an uninitialised contiguous array for each output, and the buffers that `locations` refers to.
-
-        Nothing else refers to their memory.
+        The arrays are those `given`, in the order of their outputs, and uninitialised ones whose memory nothing else
+        refers to.
         """
-        if not self._acquire:
+        if self.all_separate:
             arrays = [empty() for empty in self._empty]
             return arrays, cast("list[object]", arrays)
         leases: list[Any] = [acquire() for acquire in self._acquire]
@@ -147,8 +150,9 @@ class Outputs:
         blocks: Iterable[Iterable[Array]] = map(
             cast(Any, np.ndarray), self._shapes, self._dtypes, leases, self._starts, self._strides
         )
-        arrays = [*chain.from_iterable(blocks), *[empty() for empty in self._empty]]
-        buffers = [*leases, *arrays[len(arrays) - len(self._empty) :]]
+        separate = [*[empty() for empty in self._empty], *given]
+        arrays = [*chain.from_iterable(blocks), *separate]
+        buffers = [*leases, *separate]
         return arrays if self._in_order is None else list(self._in_order(arrays)), buffers
 
 

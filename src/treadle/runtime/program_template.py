@@ -47,10 +47,11 @@ class StepTemplate(NamedTuple):
 
 
 class OutputTemplate(NamedTuple):
-    """Shape and NumPy dtype of an output. An int of `shape` is a slot."""
+    """Shape and NumPy dtype of an output, and whether the caller gives its memory. An int of `shape` is a slot."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    is_given: bool = False
 
 
 class TemplateLayout(NamedTuple):
@@ -167,7 +168,8 @@ class ProgramTemplate:
         sizes = self._native.evaluate(symbols)
         values = iter(self._native.requested(sizes))
         specs = [
-            ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype) for output in self._layout.outputs
+            ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype, output.is_given)
+            for output in self._layout.outputs
         ]
         outputs = Outputs(specs, self.output_pool)
         locations = [] if outputs.all_separate else outputs.locations

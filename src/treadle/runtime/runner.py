@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treadle import _native, knobs
+from treadle.graph.shape import StaticShape
 from treadle.runtime.control import NESTED, CancelToken, Request
 from treadle.runtime.plans import Compile, Plans, Runnable
 from treadle.runtime.pool import threads_of
@@ -45,6 +46,7 @@ class Runner:
         self.interface = interface
         self.threads = threads
         self.plans = Plans(compile_, knobs.get("TREADLE_PLAN_CACHE"))
+        self._common = common
         self.request = Request(common=common)
         self.recent: RecentRun | None = None
 
@@ -70,13 +72,17 @@ class Runner:
         self.recent = RecentRun(argument, names, self.interface.cached_signature(arrays), plan)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
 
+    def like(self, interface: Interface, compile_: Compile) -> Runner:
+        """Return a runner of another form of the model, on the same threads within the same limits."""
+        return Runner(interface, compile_, self.threads, self._common)
+
     def run_with(
         self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, options: RunOptions
     ) -> dict[str, Array]:
         """Return what run() does, with the options of `Session.run`."""
         check_names(options, "Session.run")
         request = request_of(options, self.request)
-        return self.run(inputs, outputs, self._threads_for(options, "run"), request)
+        return self.run(inputs, outputs, self.threads_for(options, "run"), request)
 
     def run_async(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, options: RunOptions) -> RunFuture:
         """Start a run in the background and return its future."""
@@ -88,7 +94,7 @@ class Runner:
             token = options["cancel"] = CancelToken()
         own = _native.RunLimits()
         request = request_of(options, self.request, own)
-        threads = self._threads_for(options, "run_async")
+        threads = self.threads_for(options, "run_async")
         arrays, names = self.interface.arrays(inputs), self.interface.select(outputs)
         background = threads.background()
         future = RunFuture(token, background, own, threads)
@@ -96,7 +102,8 @@ class Runner:
         background.submit(future, request, lambda: self._run_arrays(arrays, names, threads, request), slots)
         return future
 
-    def _threads_for(self, options: RunOptions, function: str) -> Threads:
+    def threads_for(self, options: RunOptions, function: str) -> Threads:
+        """Return the threads that `options` of `function` name; the session's if they name none."""
         pool = options.get("pool")
         return self.threads if pool is None else threads_of(pool, f"{function}(pool=)")
 
@@ -105,6 +112,26 @@ class Runner:
     ) -> dict[str, Array]:
         plan = self.plans.get(self.interface.signature(arrays), names)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
+
+    def run_giving(
+        self,
+        inputs: Mapping[str, Any],
+        names: tuple[str, ...],
+        give: Callable[[str, StaticShape], Array],
+        threads: Threads,
+        request: Request,
+    ) -> list[Array]:
+        """Return the outputs `names` for `inputs`.
+
+        `give` returns the array for an output of this name and shape that the plan writes to the caller's memory.
+        """
+        arrays = self.interface.arrays(inputs)
+        plan = self.plans.get(self.interface.signature(arrays), names)
+        executable: Executable | None = getattr(plan, "executable", None)
+        if executable is None or not executable.given:
+            return plan.run(arrays, threads.team(), request)
+        given = [give(names[index], shape) for index, shape in executable.given.items()]
+        return executable.run(arrays, threads.team(), request, given)
 
     def run_nested(self, arrays: Sequence[Array]) -> list[Array]:
         """Return all outputs, in their order, for `arrays` in the order of the inputs.

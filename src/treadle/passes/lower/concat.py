@@ -1,8 +1,9 @@
-"""concat: each operand is copied into the result, or its producer writes it there directly."""
+"""concat: each operand is copied into the result, or its producer writes it there directly; or it is there already."""
 
 from __future__ import annotations
 
 from treadle.graph.dim import divides, equals
+from treadle.graph.graph import Graph
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
@@ -44,15 +45,25 @@ def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
     in_one_piece = equals(elements(physical[:axis]), 1)
     calls: list[Call] = []
     start = 0
-    for value in operands:
+    for number, value in enumerate(operands):
         shape = physical_shape(value.static_shape, value.layout)
-        if value in ctx.in_place or (in_one_piece and _may_live_in(value, ctx)):
+        if number == 0 and is_appended(ctx.graph, y):
+            pass
+        elif value in ctx.in_place or (in_one_piece and _may_live_in(value, ctx)):
             ctx.alias(value, y, start * y.known_dtype.size)
         elif not equals(elements(shape), 0):
             axes = [Axis(*numbers) for numbers in zip(shape, strides, strides_of(shape), strict=True)]
             calls.append(copy_call(node, ctx, y, value, axes, target_start=start))
         start += shape[axis] * strides[axis]
     return calls
+
+
+def is_appended(graph: Graph, value: Value) -> bool:
+    """Whether `value` is an output whose memory the caller gives, with the first operand of its concatenation in it."""
+    node = value.producer
+    if node is None or node.op != "concat" or not node.attrs.get("appends"):
+        return False
+    return node.inputs[0] in graph.inputs and graph.is_output(value)
 
 
 def _image_elements(value: Value) -> int:

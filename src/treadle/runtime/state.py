@@ -1,0 +1,317 @@
+"""State: arrays that a session keeps from one run to the next, such as a decoder's keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, Unpack
+
+import numpy as np
+
+from treadle import forking
+from treadle.errors import InputError, StateError
+from treadle.graph.shape import StaticShape
+from treadle.runtime.run_options import RunOptions, check_names, request_of
+from treadle.runtime.runner import Runner
+from treadle.runtime.signature import Tensor, bind_symbols, fit, names
+from treadle.runtime.state_pairs import Pair
+
+Array = np.ndarray[Any, Any]
+
+_LEAST_ROWS = 64
+"""Rows for which a growing array has room at first."""
+
+
+class State:
+    """Inputs of a session that are outputs of the run before: `Session.state` makes it.
+
+    A run that fails, or is ended by its timeout or cancelled, leaves the state as it was. Threads may use several
+    states of one session at the same time, but each state by turns: a second use at the same time raises StateError.
+
+    Example:
+        >>> with session.state() as state:
+        ...     logits = state.run({"input_ids": prompt})["logits"]
+        ...     for _ in range(100):
+        ...         token = logits[:, -1:].argmax(-1)
+        ...         logits = state.run({"input_ids": token})["logits"]
+    """
+
+    def __init__(self, runner: Runner, inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> None:
+        """Make the state of `pairs`; `inputs` are the model's, and `runner` runs it, with axes that grow in front."""
+        self._runner = runner
+        self._inputs = inputs
+        self._pairs = tuple(pairs)
+        self._kept: dict[str, _Kept] = {
+            pair.input.name: _Carried() if pair.axis is None else _Rows(pair.axis, len(pair.input.shape or ()))
+            for pair in pairs
+        }
+        self._by_output = {pair.output.name: self._kept[pair.input.name] for pair in pairs}
+        self._started = self._closed = self._busy = False
+        self._lock = forking.lock()
+
+    @property
+    def pairs(self) -> dict[str, str]:
+        """For each input that the state keeps the output that it is in the next run."""
+        return {pair.input.name: pair.output.name for pair in self._pairs}
+
+    @property
+    def appended(self) -> tuple[str, ...]:
+        """The inputs to which a run appends in place. The others are replaced: their outputs are passed on as they
+        are."""
+        return tuple(pair.input.name for pair in self._pairs if pair.axis is not None)
+
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None, **options: Unpack[RunOptions]
+    ) -> dict[str, Array]:
+        """Run the session on `inputs` and what is kept, and keep what the next run needs.
+
+        The first run starts with nothing: axes along which arrays grow have size 0, other arrays hold zeros.
+
+        Args:
+            inputs: An array for each input that is not of the state, as `Session.run` takes them.
+            outputs: Names of the outputs to return. None: all that are not of the state.
+            **options: As `Session.run` takes them.
+
+        Returns:
+            A fresh array for each output, by name.
+
+        Raises:
+            InputError: An argument does not fit, or the first run cannot tell a size of the state; `load` gives it.
+            StateError: The state is in use at this moment, or closed.
+            TreadleError: As `Session.run` does.
+        """
+        check_names(options, "State.run")
+        with self._alone():
+            request = request_of(options, self._runner.request)
+            threads = self._runner.threads_for(options, "State.run")
+            wanted = self._select(outputs)
+            if not isinstance(inputs, Mapping):
+                raise InputError(f"inputs: wanted a mapping of names to arrays, got {type(inputs).__name__}")
+            kept = [name for name in inputs if name in self._kept]
+            if kept:
+                raise InputError(f"input {kept[0]!r} is kept by the state; give it to load()")
+            if not self._started:
+                self._start(inputs)
+            feed = {**inputs, **{name: kept.array for name, kept in self._kept.items()}}
+            every = tuple(
+                tensor.name
+                for tensor in self._runner.interface.outputs
+                if tensor.name in wanted or tensor.name in self._by_output
+            )
+            results = dict(zip(every, self._runner.run_giving(feed, every, self._room, threads, request), strict=True))
+            for name, held in self._by_output.items():
+                held.keep(results[name])
+            self._started = True
+            return {name: results[name] for name in wanted}
+
+    def load(self, arrays: Mapping[str, Any]) -> None:
+        """Let the next run start from `arrays`.
+
+        Args:
+            arrays: An array for each input of the state, by its name; they are copied.
+
+        Raises:
+            InputError: One is missing, unknown, or does not fit.
+            StateError: The state is in use at this moment, or closed.
+        """
+        with self._alone():
+            unknown = [name for name in arrays if name not in self._kept]
+            if unknown:
+                raise InputError(f"the state has no input {unknown[0]!r}; its inputs are {', '.join(self._kept)}")
+            missing = [name for name in self._kept if name not in arrays]
+            if missing:
+                raise InputError(f"input {missing[0]!r} of the state is missing; wanted {', '.join(self._kept)}")
+            fitting = {pair.input.name: fit(arrays[pair.input.name], pair.input) for pair in self._pairs}
+            for name, array in fitting.items():
+                self._kept[name].load(array)
+            self._started = True
+
+    def reset(self) -> None:
+        """Forget what is kept, so that the next run starts with nothing. Memory stays for it.
+
+        Raises:
+            StateError: The state is in use at this moment, or closed.
+        """
+        with self._alone():
+            self._started = False
+
+    def close(self) -> None:
+        """Free the memory. The state cannot be used again.
+
+        Raises:
+            StateError: The state is in use at this moment.
+        """
+        with self._lock:
+            if self._busy:
+                raise StateError("the state is in use by a run: it can be closed after it")
+            self._closed = True
+        for kept in self._kept.values():
+            kept.drop()
+
+    def arrays(self) -> dict[str, Array]:
+        """Return copies of what is kept, by the names of inputs: `load` and `Session.run` take them.
+
+        Raises:
+            StateError: Nothing is kept yet, or the state is in use at this moment, or closed.
+        """
+        with self._alone():
+            if not self._started:
+                raise StateError("the state keeps nothing before its first run")
+            return {name: kept.copy() for name, kept in self._kept.items()}
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a copy of what is kept of an input, by its name or that of its output. Raises as arrays() does, and
+        InputError for a name that the state does not have."""
+        with self._alone():
+            kept = self._kept.get(name) or self._by_output.get(name)
+            if kept is None:
+                raise InputError(f"the state keeps no {name!r}; its inputs are {', '.join(self._kept)}")
+            if not self._started:
+                raise StateError("the state keeps nothing before its first run")
+            return kept.copy()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{pair.input.name} <- {pair.output.name}" for pair in self._pairs)
+        return f"<treadle.State {pairs}>"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._lock:
+            if self._closed:
+                raise StateError("the state is closed; Session.state() makes a new one")
+            if self._busy:
+                raise StateError("the state is in use by another run; give each thread a state of its own")
+            self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    def _select(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
+        if outputs is None:
+            everything = self._runner.interface.select(None)
+            return tuple(name for name in everything if name not in self._by_output)
+        wanted = self._runner.interface.select(outputs)
+        for name in wanted:
+            if name in self._by_output:
+                raise InputError(f"output {name!r} is kept by the state; read it with state[{name!r}]")
+        return wanted
+
+    def _start(self, inputs: Mapping[str, Any]) -> None:
+        """Keep arrays of no elements, or of zeros, of the sizes that `inputs` have."""
+        symbols: dict[str, Any] = {}
+        for tensor in self._inputs:
+            if tensor.name not in self._kept and tensor.name in inputs:
+                bind_symbols(tensor, np.shape(inputs[tensor.name]), symbols)
+        for pair in self._pairs:
+            shape = []
+            for axis, dim in enumerate(pair.input.shape or ()):
+                if isinstance(dim, int):
+                    shape.append(dim)
+                elif dim in symbols and axis != pair.axis:
+                    shape.append(symbols[dim].size)
+                elif pair.grows(axis):
+                    shape.append(0)
+                else:
+                    raise InputError(
+                        f"input {pair.input.name!r} of the state: no input tells the size {dim!r} of axis {axis}; "
+                        f"give load() arrays for {names([each.input for each in self._pairs])}"
+                    )
+            self._kept[pair.input.name].start(tuple(shape), pair.input.dtype)
+
+    def _room(self, output: str, shape: StaticShape) -> Array:
+        """Return memory for `output`, which begins with what is kept."""
+        kept = self._by_output[output]
+        assert isinstance(kept, _Rows), "only arrays that grow are appended to"
+        return kept.room(shape)
+
+
+class _Carried:
+    """An array that every run replaces."""
+
+    def __init__(self) -> None:
+        self.array: Array = np.empty(0)
+
+    def start(self, shape: StaticShape, dtype: np.dtype[Any] | None) -> None:
+        """Keep zeros."""
+        self.array = np.zeros(shape, dtype)
+
+    def keep(self, result: Array) -> None:
+        """Keep the result of a run."""
+        self.array = result
+
+    def load(self, array: Array) -> None:
+        """Keep a copy of `array`."""
+        self.array = array.copy()
+
+    def copy(self) -> Array:
+        """Return a copy in the model's form."""
+        return self.array.copy()
+
+    def drop(self) -> None:
+        """Free the memory."""
+        self.array = np.empty(0)
+
+
+class _Rows:
+    """An array that grows along `axis`: the first rows of a buffer that has room for more.
+
+    A row has all elements at one place of the axis.
+    """
+
+    def __init__(self, axis: int, rank: int) -> None:
+        self._perm = (axis, *(other for other in range(rank) if other != axis))
+        self._back = tuple(np.argsort(self._perm))
+        self._buffer: Array = np.empty((0,) * rank)
+        self._rows = 0
+        self._given: Array | None = None
+
+    @property
+    def array(self) -> Array:
+        """The rows, axis first."""
+        return self._buffer[: self._rows]
+
+    def start(self, shape: StaticShape, dtype: np.dtype[Any] | None) -> None:
+        """Keep no rows of an array of `shape`; the buffer stays if it fits."""
+        row = tuple(shape[axis] for axis in self._perm[1:])
+        if self._buffer.shape[1:] != row or self._buffer.dtype != dtype:
+            self._buffer = np.empty((0, *row), dtype)
+        self._rows = 0
+
+    def room(self, shape: StaticShape) -> Array:
+        """Return the first rows of the buffer, as many as `shape` has; those kept are among them."""
+        if shape[0] > len(self._buffer):
+            rows = max(shape[0], 2 * len(self._buffer), _LEAST_ROWS)
+            grown = np.empty((rows, *shape[1:]), self._buffer.dtype)
+            grown[: self._rows] = self.array
+            self._buffer = grown
+        self._given = self._buffer[: shape[0]]
+        return self._given
+
+    def keep(self, result: Array) -> None:
+        """Keep the result of a run, which is in memory of room() or holds all rows."""
+        if result is not self._given:
+            self._buffer = result
+        self._rows, self._given = len(result), None
+
+    def load(self, array: Array) -> None:
+        """Keep a copy of `array`."""
+        self._buffer = np.array(array.transpose(self._perm), order="C")
+        self._rows = len(self._buffer)
+
+    def copy(self) -> Array:
+        """Return a copy in the model's form."""
+        return np.array(self.array.transpose(self._back), order="C")
+
+    def drop(self) -> None:
+        """Free the memory."""
+        self._buffer, self._rows = np.empty((0,) * len(self._perm)), 0
+
+
+_Kept = _Carried | _Rows
