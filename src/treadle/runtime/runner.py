@@ -115,17 +115,16 @@ class Runner:
 
     def run_giving(
         self,
-        inputs: Mapping[str, Any],
+        arrays: list[Array],
         names: tuple[str, ...],
         give: Callable[[str, StaticShape], Array],
         threads: Threads,
         request: Request,
     ) -> list[Array]:
-        """Return the outputs `names` for `inputs`.
+        """Return the outputs `names` for `arrays` in the order of the inputs, which were checked.
 
         `give` returns the array for an output of this name and shape that the plan writes to the caller's memory.
         """
-        arrays = self.interface.arrays(inputs)
         plan = self.plans.get(self.interface.signature(arrays), names)
         executable: Executable | None = getattr(plan, "executable", None)
         if executable is None or not executable.given:
