@@ -8,9 +8,10 @@ are stopped. All requests have different sizes. Each is answered twice: `first /
 percentile of the ratios of both latencies, `total / steady` the sum of the first ones over that of the later ones.
 `over treadle` are an engine's sums over treadle's (above 1: treadle is faster). Memory is in MB (10^6 bytes): the
 peak, and the resident memory after the last request over that after request 50. `compiles` are those after loading.
-treadle has nothing on disk when it loads. A generation starts with a prompt and no past, and feeds what each run
-returns to the next one; `first` is the first generation of a process, `later` the median of the others. Fails if
-treadle's outputs are far from ONNX Runtime's, or its tokens are not the same.
+treadle has nothing on disk when it loads. A generation starts with a prompt and no past; engines feed what each run
+returns to the next one, `treadle state` and `onnxruntime binding` keep it. `first` is the first generation of a
+process, `later` the median of the others, `step` the median latency in ms of the first and of the last tokens of these.
+Fails if treadle's outputs are far from ONNX Runtime's, or its tokens are not the same.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ from benches.harness.report import machine, parser, print_header, print_row, wri
 from benches.harness.timing import turn_orders
 from benches.models import build
 from benches.models.open_sizes import DECODER_HEADS, DECODER_LAYERS, DECODER_WIDTH, past_names
-from benches.shapes.engines import ENGINES
+from benches.shapes.engines import DECODERS, ENGINES
 from benches.shapes.requests import KINDS
 
 TURN = 5
 """Requests of one turn."""
+
+EDGE = 20
+"""Tokens at the begin and at the end of a generation whose latencies are compared."""
 
 SETTLED = 50
 """The request after which memory should not grow."""
@@ -43,17 +47,17 @@ SETTLED = 50
 Figures = dict[str, Any]
 
 
-def engines(factory: str, folder: Path, arguments: Figures) -> list[Engine]:
-    """Declares a process for each engine; treadle's cache lies in `folder`."""
+def engines(names: Iterable[str], factory: str, folder: Path, arguments: Figures) -> list[Engine]:
+    """Declares a process for each engine of these `names`; treadle's cache lies in `folder`."""
     return [
         Engine(
             name,
             f"benches.shapes.worker:{factory}",
             {"name": name, **arguments},
-            required=name == "treadle",
+            required=name.startswith("treadle"),
             environment={"TREADLE_CACHE": str(folder / "cache")},
         )
-        for name in ENGINES
+        for name in names
     ]
 
 
@@ -64,7 +68,7 @@ def serve(kind: str, count: int, threads: int) -> Figures:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         arguments = {"model": build.model(made.model), "threads": threads, "kind": kind, "folder": name}
-        with running(engines("requests", folder, arguments)) as processes:
+        with running(engines(ENGINES, "requests", folder, arguments)) as processes:
             for process in processes:
                 found[process.name] = {**process.ready, "requests": []}
             requests = list(enumerate(made.sizes(count)))
@@ -125,34 +129,37 @@ def generate(count: int, threads: int, rounds: int) -> Figures:
             "past": past_names(DECODER_LAYERS),
             "shape": [1, DECODER_HEADS, 0, DECODER_WIDTH // DECODER_HEADS],
         }
-        with running(engines("tokens", Path(name), arguments)) as processes:
+        with running(engines(DECODERS, "tokens", Path(name), arguments)) as processes:
             for process in processes:
-                found[process.name] = {**process.ready, "rates": []}
+                found[process.name] = {**process.ready, "rates": [], "early_ns": [], "late_ns": []}
             for order in turn_orders(processes, rounds):
                 for process in order:
                     answer = process.ask(count)
-                    rates = found[process.name]["rates"]
-                    rates.append(1e9 * count / sum(answer["latencies_ns"]))
-                    found[process.name].update(answer)
+                    own, latencies = found[process.name], answer["latencies_ns"]
+                    own["rates"].append(1e9 * count / sum(latencies))
+                    own["early_ns"].append(statistics.median(latencies[1 : 1 + EDGE]))
+                    own["late_ns"].append(statistics.median(latencies[-EDGE:]))
+                    own.update(answer)
     return found
 
 
-def later_rate(rates: Sequence[float]) -> float:
-    """The median of tokens a second after the first generation."""
-    return statistics.median(rates[1:] or rates)
+def later(figures: Sequence[float]) -> float:
+    """The median after the first generation."""
+    return statistics.median(figures[1:] or figures)
 
 
 def token_rows(threads: int, found: Figures) -> Iterable[list[str]]:
     """A row for each engine."""
-    mine = found["treadle"]
+    mine = found["treadle state"]
     for name, own in found.items():
         yield [
             *("decoder", str(threads), name),
-            *(f"{own['rates'][0]:.0f}", f"{later_rate(own['rates']):.0f}"),
+            *(f"{own['rates'][0]:.0f}", f"{later(own['rates']):.0f}"),
             f"{mine['rates'][0] / own['rates'][0]:.2f}",
-            f"{later_rate(mine['rates']) / later_rate(own['rates']):.2f}",
+            f"{later(mine['rates']) / later(own['rates']):.2f}",
+            *(f"{later(own[field]) / 1e6:.2f}" for field in ("early_ns", "late_ns")),
             f"{own['peak']:.0f}",
-            str(own["compiles"]) if name == "treadle" else "-",
+            str(own["compiles"]) if name.startswith("treadle") else "-",
             "yes" if own["tokens"] == mine["tokens"] else "NO",
         ]
 
@@ -188,14 +195,15 @@ def main() -> int:
         print()
         print_header(
             *("model", "threads", "engine", "tokens a second: first", "later"),
-            *("treadle's over them: first", "later", "peak", "compiles", "tokens as treadle's"),
+            *("treadle state over them: first", "later", "step: first", "last", "peak", "compiles", "same tokens"),
         )
         for threads in arguments.threads:
             found = generate(arguments.tokens, threads, arguments.rounds)
             results.append({"model": "decoder", "threads": threads, "engines": found})
             for row in token_rows(threads, found):
                 print_row(row)
-            same = REFERENCE not in found or found[REFERENCE]["tokens"] == found["treadle"]["tokens"]
+            tokens = {tuple(own["tokens"]) for name, own in found.items() if name.startswith(("treadle", REFERENCE))}
+            same = len(tokens) == 1
             right = is_right("decoder_open", None, same=same) and right
     versions = {name: figures["version"] for name, figures in results[0]["engines"].items()}
     print("\n" + ", ".join(f"{name} {version}" for name, version in versions.items()))

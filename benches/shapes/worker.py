@@ -11,7 +11,7 @@ import numpy as np
 
 from benches.harness.worker import Answer
 from benches.memory.worker import megabytes
-from benches.shapes.engines import ENGINES, Run
+from benches.shapes.engines import DECODERS, ENGINES, Run
 from benches.shapes.requests import KINDS, Array
 
 CHECKED = 10
@@ -57,19 +57,19 @@ def tokens(name: str, model: str, threads: int, past: list[str], shape: list[int
 
     `past` are the model's inputs of earlier tokens, of this `shape` at first, in the order of its outputs.
     """
-    run, version, compiles = ENGINES[name](model, threads, True)
+    start_generation, step, version, compiles = DECODERS[name](model, threads, past, shape)
     before = compiles()
     prompt = np.random.default_rng(0).integers(0, 50257, (1, PROMPT))
 
     def answer(count: int) -> dict[str, Any]:
-        feed: dict[str, Array] = {"input_ids": prompt, **{each: np.zeros(shape, np.float32) for each in past}}
+        start_generation()
+        tokens = prompt
         found: list[int] = []
         latencies = []
         for _ in range(count):
             start = time.perf_counter_ns()
-            logits, *present = run(feed)
-            found.append(int(logits[0, -1].argmax()))
-            feed = {"input_ids": np.array([[found[-1]]]), **dict(zip(past, present, strict=True))}
+            found.append(int(step(tokens)[0, -1].argmax()))
+            tokens = np.array([[found[-1]]])
             latencies.append(time.perf_counter_ns() - start)
         return {"tokens": found, "latencies_ns": latencies, "peak": megabytes("VmHWM"), "compiles": compiles() - before}
 

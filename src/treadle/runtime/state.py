@@ -225,7 +225,7 @@ class State:
                 count += 1
                 if type(array) is not np.ndarray or array.dtype is not tensor.dtype or not array.flags.c_contiguous:
                     return False
-                if array.dtype.kind == "O":  # the elements of a tensor of strings are checked one by one
+                if array.dtype == object:  # the elements of a tensor of strings are checked one by one
                     return False
             if tensor.shape is None or len(tensor.shape) != array.ndim:
                 return False
