@@ -21,6 +21,7 @@ OPTIMISATIONS: dict[str, str] = {
     "fuse_softmax": "softmax recognised in its parts",
     "fuse_epilogue": "elementwise ops as epilogues of products, convolutions, pooling and reductions",
     "fuse_attention": "attention as one kernel",
+    "share_heads": "keys and values that several heads of queries share read by attention where they are",
     "fuse_bags": "gathers and the reductions of what they gather in one kernel",
     "fuse_head": "an elementwise op computed by the reduction that reads its result",
     "group_elementwise": "chains of elementwise ops as one loop",

@@ -18,26 +18,38 @@ INT64 = onnx.TensorProto.INT64
 WORDS, WIDTH, HEADS = 50, 32, 4
 
 
-def decoder(layers: int = 2) -> bytes:
-    """A decoder as exporters write it: tokens, a causal mask of the whole length, keys and values of each layer."""
+def decoder(layers: int = 2, kept_heads: int = HEADS) -> bytes:
+    """A decoder as exporters write it: tokens, a causal mask of the whole length, keys and values of each layer.
+
+    Several heads of queries share one of `kept_heads` of keys and values.
+    """
     w = ModelWriter()
-    split, shape = w.constant(np.array([0, 0, HEADS, WIDTH // HEADS])), w.constant(np.array([0, 0, WIDTH]))
+    shape, depth = w.constant(np.array([0, 0, WIDTH])), WIDTH // HEADS
     x = w.op("Gather", w.random(WORDS, WIDTH), "ids", axis=0)
     inputs: dict[str, tuple[int, list[Any]]] = {"ids": (INT64, ["batch", "new"])}
     outputs: dict[str, tuple[int, list[Any] | None]] = {}
     for layer in range(layers):
         normal = w.op("LayerNormalization", x, w.random(WIDTH), w.random(WIDTH), axis=-1)
         q, *new = (
-            w.op("Transpose", w.op("Reshape", w.op("MatMul", normal, w.random(WIDTH, WIDTH)), split), perm=[0, 2, 1, 3])
-            for _ in range(3)
+            w.op(
+                "Transpose",
+                w.op(
+                    "Reshape",
+                    w.op("MatMul", normal, w.random(WIDTH, heads * depth)),
+                    w.constant(np.array([0, 0, heads, depth])),
+                ),
+                perm=[0, 2, 1, 3],
+            )
+            for heads in (HEADS, kept_heads, kept_heads)
         )
         kept = []
         for name, value in zip(("key", "value"), new, strict=True):
-            inputs[f"past.{layer}.{name}"] = (FLOAT, ["batch", HEADS, "past", WIDTH // HEADS])
+            inputs[f"past.{layer}.{name}"] = (FLOAT, ["batch", kept_heads, "past", depth])
             kept.append(w.op("Concat", f"past.{layer}.{name}", value, axis=-2))
             w.nodes[-1].output[0] = kept[-1] = f"present.{layer}.{name}"
-            outputs[kept[-1]] = (FLOAT, ["batch", HEADS, "total", WIDTH // HEADS])
-        scores = w.op("MatMul", q, w.op("Transpose", kept[0], perm=[0, 1, 3, 2]))
+            outputs[kept[-1]] = (FLOAT, ["batch", kept_heads, "total", depth])
+        keys, values = (repeated(w, name, kept_heads) if kept_heads < HEADS else name for name in kept)
+        scores = w.op("MatMul", q, w.op("Transpose", keys, perm=[0, 1, 3, 2]))
         total = w.op("Gather", w.op("Shape", kept[0]), w.constant(np.array(2)), axis=0)
         first = w.op("Sub", total, w.op("Gather", w.op("Shape", "ids"), w.constant(np.array(1)), axis=0))
         one, zero = w.constant(np.array(1)), w.constant(np.array(0))
@@ -45,13 +57,25 @@ def decoder(layers: int = 2) -> bytes:
         rows = w.op("Unsqueeze", w.op("Range", first, total, one), w.constant(np.array([1])))
         seen = w.op("LessOrEqual", columns, rows)
         masked = w.op("Where", seen, scores, w.constant(np.float32(-1e9)))
-        mixed = w.op("MatMul", w.op("Softmax", masked, axis=-1), kept[1])
+        mixed = w.op("MatMul", w.op("Softmax", masked, axis=-1), values)
         mixed = w.op("Reshape", w.op("Transpose", mixed, perm=[0, 2, 1, 3]), shape)
         x = w.op("Add", x, w.op("MatMul", mixed, w.random(WIDTH, WIDTH)))
     w.op("MatMul", x, w.random(WIDTH, WORDS))
     w.nodes[-1].output[0] = "logits"
     outputs["logits"] = (FLOAT, ["batch", "new", WORDS])
     return bytes(w.model(inputs, outputs).SerializeToString())
+
+
+def repeated(w: ModelWriter, name: str, heads: int) -> str:
+    """Each of the heads as often as heads of queries share it."""
+    sizes = w.op("Shape", name)
+    batch, _, total, depth = (
+        w.op("Slice", sizes, w.constant(np.array([axis])), w.constant(np.array([axis + 1]))) for axis in range(4)
+    )
+    groups, times = w.constant(np.array([heads])), w.constant(np.array([HEADS // heads]))
+    wide = w.op("Concat", batch, groups, times, total, depth, axis=0)
+    joined = w.op("Concat", batch, w.constant(np.array([HEADS])), total, depth, axis=0)
+    return w.op("Reshape", w.op("Expand", w.op("Unsqueeze", name, w.constant(np.array([2]))), wide), joined)
 
 
 def lstm() -> bytes:
@@ -117,9 +141,10 @@ def session() -> treadle.Session:
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("math", ["fast", "exact"])
-def test_a_decoder_appends_in_place(batch: int, math: Any) -> None:
+@pytest.mark.parametrize("kept_heads", [HEADS, 2])
+def test_a_decoder_appends_in_place(batch: int, math: Any, kept_heads: int) -> None:
     """200 steps have the bits of runs that take all of the past; one further plan serves them."""
-    session = treadle.Session(decoder(), math=math)
+    session = treadle.Session(decoder(kept_heads=kept_heads), math=math)
     with session.state() as state:
         assert state.pairs == {f"past.{i}.{name}": f"present.{i}.{name}" for i in (0, 1) for name in ("key", "value")}
         assert state.appended == tuple(state.pairs)
@@ -130,6 +155,14 @@ def test_a_decoder_appends_in_place(batch: int, math: Any) -> None:
         same(state.arrays(), by_hand.kept)
         assert np.array_equal(state["present.1.key"], state["past.1.key"])
     assert session.compiles == compiles
+
+
+def test_shared_heads_are_not_copied() -> None:
+    """Attention reads keys and values where they are."""
+    session = treadle.Session(decoder(kept_heads=2))
+    ops = {call.op for call in session.open_plans()[0].plan.calls}
+    assert "attention" in ops
+    assert "expand" not in ops
 
 
 def test_the_arrays_grow_where_they_lie(session: treadle.Session) -> None:

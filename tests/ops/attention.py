@@ -84,6 +84,29 @@ def _layouts() -> list[Case]:
     ]
 
 
+def _shared_heads() -> list[Case]:
+    """Two heads of keys and values for four or six of queries."""
+    q, k, v = floats("gq", 2, 21, 4, 12), floats("gk", 2, 35, 2, 12), floats("gv", 2, 35, 2, 12)
+    attrs = {**{f"{name}_perm": _HEADS for name in "qkv"}, "out_perm": _HEADS, "repeats": 2}
+    masks = {"rows": (2, 1, 1, 35), "heads": (1, 4, 21, 1), "every": (2, 4, 21, 35)}
+    plain = (floats("pq", 6, 17, 8), floats("pk", 2, 19, 8), floats("pv", 2, 19, 5))
+    return [
+        Case("attention/repeated", "attention", {"repeats": 3, "epilogue": _SCALED}, plain),
+        Case("attention/repeated_by_heads", "attention", attrs, (q, k, v)),
+        *(
+            Case(
+                f"attention/repeated_{name}{'_constant' if constant else ''}",
+                "attention",
+                {**attrs, "epilogue": _MASKED},
+                (q, k, v, floats(name, *shape)),
+                frozenset({3} if constant else ()),
+            )
+            for name, shape in masks.items()
+            for constant in (False, True)
+        ),
+    ]
+
+
 def _as_onnx() -> Case:
     x = tuple(floats(f"onnx{name}", 2, 3, 18, 16) for name in "qkv")
     return Case("attention/onnx", "attention", {"epilogue": _SCALED}, x, onnx=OnnxCall("Attention", {"scale": 0.25}))
@@ -101,5 +124,6 @@ CASES = [
     *_masked("number"),
     *_layouts(),
     *_special(),
+    *_shared_heads(),
     _as_onnx(),
 ]

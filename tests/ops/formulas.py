@@ -125,6 +125,9 @@ def _attention(case: Case) -> Array:
     operands = _wide(case)
     perms = [case.attrs.get(f"{name}_perm", range(a.ndim)) for name, a in zip("qkv", operands, strict=False)]
     q, k, v = (array.transpose(perm) for array, perm in zip(operands, perms, strict=False))
+    if "repeats" in case.attrs:
+        heads = np.arange(q.shape[-3]) // case.attrs["repeats"]
+        k, v = k[..., heads, :, :], v[..., heads, :, :]
     scores = np.einsum("...id,...jd->...ij", q, k)
     if len(operands) == 4 and operands[3].dtype == bool:
         scores = np.where(operands[3], scores, -np.inf)

@@ -23,9 +23,19 @@ def scores_shape(q: StaticShape, k: StaticShape) -> StaticShape:
     return (*broadcast(q[:-2], k[:-2]), q[-2], k[-2])
 
 
+def repeated_heads(attrs: Attrs, shape: StaticShape) -> StaticShape:
+    """The `shape` of keys or values as if each head of queries had its own."""
+    if "repeats" not in attrs:
+        return shape
+    if len(shape) < 3:
+        raise ShapeError(f"heads can be repeated from rank 3 on, got {text(shape)}")
+    return (*shape[:-3], shape[-3] * attrs["repeats"], *shape[-2:])
+
+
 def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """inputs: q, k, v, operands of the epilogue. attrs, all optional: q_perm, k_perm, v_perm, out_perm, epilogue, sums
-    (the dtype of scores and result, where not that of q), safe (as softmax has it)."""
+    (the dtype of scores and result, where not that of q), safe (as softmax has it), repeats (how many heads of q, the
+    last leading axis, one after another, share each head of k and v)."""
     infos = [operand(inputs, number, name) for number, name in enumerate("qkv")]
     dtype = same_dtype(*zip("qkv", infos, strict=True))
     need_float(infos[0], "q")
@@ -33,6 +43,7 @@ def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int)
     q, k, v = (
         operand_shape(attrs, name, rank_at_least(info, 2, name)) for name, info in zip("qkv", infos, strict=True)
     )
+    k, v = repeated_heads(attrs, k), repeated_heads(attrs, v)
     if q[-1] != k[-1]:
         raise ShapeError(f"depths differ: q is {text(q)}, k is {text(k)}")
     if k[-2] != v[-2]:
@@ -50,6 +61,8 @@ def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int)
 def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """The scores as a whole, then softmax, then the second product."""
     q, k, v = (_permuted(attrs, name, present(arrays, number)) for number, name in enumerate("qkv"))
+    if "repeats" in attrs:
+        k, v = (np.repeat(each, attrs["repeats"], axis=-3) for each in (k, v))
     dtype = attrs["sums"].numpy if "sums" in attrs else q.dtype
     with np.errstate(all="ignore"):
         scores = np.matmul(widened(q), widened(k).swapaxes(-1, -2)).astype(dtype)

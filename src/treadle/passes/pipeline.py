@@ -26,6 +26,7 @@ from treadle.passes.merge_common import MergeCommon
 from treadle.passes.pick_channels import PickChannels
 from treadle.passes.remove_dead import RemoveDead
 from treadle.passes.resolve_pads import ResolvePads
+from treadle.passes.share_heads import ShareHeads
 from treadle.passes.simplify_arithmetic import SimplifyArithmetic
 from treadle.passes.simplify_broadcasts import SimplifyBroadcasts
 from treadle.passes.simplify_identities import SimplifyIdentities
@@ -65,6 +66,7 @@ FUSE: Steps = [
     (WidenBytes(), "before epilogues: what it adds becomes part of them"),
     (FuseEpilogue(), "the producers with kernels of their own choose first"),
     (FuseAttention(), "once scale and mask are in the epilogue of the scores"),
+    (ShareHeads(), "once attention reads keys and values"),
     (FuseBags(), "while the product with weights is not part of a loop"),
     (GroupElementwise(), "what is left becomes loops of its own"),
 ]

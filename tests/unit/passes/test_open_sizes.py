@@ -33,6 +33,7 @@ from treadle.passes.fuse_softmax import FuseSoftmax
 from treadle.passes.group_elementwise import GroupElementwise
 from treadle.passes.merge_common import MergeCommon
 from treadle.passes.pick_channels import PickChannels
+from treadle.passes.share_heads import ShareHeads
 from treadle.passes.simplify_arithmetic import SimplifyArithmetic
 from treadle.passes.simplify_broadcasts import SimplifyBroadcasts
 from treadle.passes.simplify_identities import SimplifyIdentities
@@ -169,6 +170,15 @@ def attention(w: Writer, b: int, n: int) -> Value:
     return transpose(w, w.matmul(weights, heads(w, "v", b, n)), 0, 2, 1, 3)
 
 
+def shared(w: Writer, b: int, n: int) -> Value:
+    k, v = (
+        reshape(w, w.op("expand", reshape(w, heads(w, name, b, n), b, 3, 1, n, 8), w.sizes(b, 3, 2, n, 8)), b, 6, n, 8)
+        for name in "kv"
+    )
+    q = transpose(w, w.input(b, n, 6, 8, name="q"), 0, 2, 1, 3)
+    return w.matmul(w.op("softmax", w.matmul(q, transpose(w, k, 0, 1, 3, 2)), axis=-1), v)
+
+
 def bags(w: Writer, b: int, n: int) -> Value:
     rows = w.op("gather", w.weights(4, 8), w.input(b * n, name="i", dtype=dtypes.i64), axis=0)
     weighted = w.op("mul", rows, w.input(b * n, 1, name="w"))
@@ -253,6 +263,7 @@ CASES: dict[str, tuple[Build, Sequence[Pass], str]] = {
     "widen_bytes": (wide_bytes, [WidenBytes()], "cast cast matmul cast"),
     "fuse_epilogue": (epilogues, [FuseEpilogue()], "conv matmul"),
     "fuse_attention": (attention, ATTENTION, "reshape reshape reshape attention"),
+    "share_heads": (shared, [SimplifyReshapes(), *ATTENTION, ShareHeads()], "reshape reshape attention"),
     "fuse_bags": (bags, [FuseBags()], "reshape reshape gather_reduce"),
     "group_elementwise": (loops, [GroupElementwise()], "elementwise"),
     "fuse_head": (reduced, [GroupElementwise(), FuseHead()], "reduce_sum"),

@@ -72,10 +72,12 @@ class Products:
 
     def result(self, node: Node) -> Operand:
         """The output of `node`, its strides in the order of `batch`, queries and width."""
-        rank = len(self.batch) + 2
-        perm = node.attrs.get("out_perm") or tuple(range(rank))
-        steps = strides_of(node.output.static_shape)
-        out_steps = [steps[perm.index(axis)] for axis in range(rank)]
+        shape = node.output.static_shape
+        perm = node.attrs.get("out_perm") or tuple(range(len(shape)))
+        order, steps = [perm.index(axis) for axis in range(len(shape))], strides_of(shape)
+        _, out_steps = _grouped(
+            node, tuple(shape[axis] for axis in order), tuple(steps[axis] for axis in order), shared=False
+        )
         return Operand(node.output, tuple(out_steps[:-2]), out_steps[-2], out_steps[-1])
 
 
@@ -94,8 +96,9 @@ def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tup
     calls: list[Call] = []
     for number in range(3, len(node.inputs)):
         value = node.operand(number)
-        shape = (1,) * (len(scores) - len(value.static_shape)) + value.static_shape
-        steps = strides_of(shape)
+        rank = len(scores) - ("repeats" in node.attrs)
+        shape = (1,) * (rank - len(value.static_shape)) + value.static_shape
+        shape, steps = _grouped(node, shape, strides_of(shape), shared=False)
         *outer, queries, keys = shape
         row, column = step_along(queries, scores[-2], 1), step_along(keys, scores[-1], 1)
         if row and column:
@@ -146,8 +149,10 @@ def _factors(node: Node) -> tuple[StaticShape, list[tuple[Operand, StaticShape]]
         shape = node.operand(number).static_shape
         perm = node.attrs.get(f"{name}_perm") or tuple(range(len(shape)))
         steps = strides_of(shape)
-        shapes.append(tuple(shape[axis] for axis in perm))
-        strides.append(tuple(steps[axis] for axis in perm))
+        seen = tuple(shape[axis] for axis in perm), tuple(steps[axis] for axis in perm)
+        shape, steps = _grouped(node, *seen, shared=name != "q")
+        shapes.append(shape)
+        strides.append(steps)
     q, k, v = (shape[:-2] for shape in shapes)
     batch = broadcast(broadcast(q, k), v)
     factors = []
@@ -156,6 +161,25 @@ def _factors(node: Node) -> tuple[StaticShape, list[tuple[Operand, StaticShape]]
         column = 1 if equals(shape[-1], 1) else steps[-1]
         factors.append((Operand(node.operand(number), outer, steps[-2], column), shape))
     return batch, factors
+
+
+def _grouped(
+    node: Node, shape: StaticShape, steps: tuple[int, ...], *, shared: bool
+) -> tuple[StaticShape, tuple[int, ...]]:
+    """`shape` and `steps` of an operand or result with two axes in place of the heads: groups, and heads of a group.
+
+    A group has one head of keys and values, and as many of queries as the node `repeats` those. `shared`: of keys and
+    values.
+    """
+    repeats = node.attrs.get("repeats")
+    if repeats is None:
+        return shape, steps
+    heads, step = shape[-3], steps[-3]
+    if shared or equals(heads, 1):
+        sizes, own = (heads, 1), (step, 0)
+    else:
+        sizes, own = (heads // repeats, repeats), (step * repeats, step)
+    return (*shape[:-3], *sizes, *shape[-2:]), (*steps[:-3], *own, *steps[-2:])
 
 
 def _in_pairs(operand: Operand, shape: StaticShape) -> tuple[Operand, StaticShape]:
