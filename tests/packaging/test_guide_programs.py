@@ -62,6 +62,28 @@ import treadle
 session, sizes = treadle.Session("words.onnx"), {{"batch": 8, "length": 0}}
 """
 
+DECODER = """
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+import treadle
+table = numpy_helper.from_array(np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32), "table")
+nodes = [
+    helper.make_node("Gather", ["table", "input_ids"], ["x"], axis=0),
+    helper.make_node("Concat", ["past.key", "x"], ["present.key"], axis=1),
+    helper.make_node("Transpose", ["present.key"], ["keys"], perm=[0, 2, 1]),
+    helper.make_node("MatMul", ["x", "keys"], ["logits"]),
+]
+past, present = (
+    helper.make_tensor_value_info(f"{name}.key", TensorProto.FLOAT, ["batch", name, 8]) for name in ("past", "present")
+)
+ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "new"])
+logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "new", "present"])
+graph = helper.make_graph(nodes, "decoder", [ids, past], [logits, present], [table])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "decoder.onnx")
+prompt = np.arange(12)[None]
+"""
+
 JOINED = """
 import torch
 import treadle
@@ -78,6 +100,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "threads.md: session.run(": (PLAIN, "token.cancel()\nfuture.cancel()", ""),
     "shapes.md: import numpy": (WORDS, "", ""),
     "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before <= 1 and not plan.serves(sizes)", ""),
+    "state.md: session = ": (DECODER, "assert state.appended == ('past.key',) and logits.shape == (1, 1, 112)", ""),
     "shapes.md: d = torch.export": (JOINED, "assert len(session.open_plans()) == 1", "torch"),
     "onnxruntime.md: import treadle.compat.onnxruntime as ort": (f"{PLAIN}x = inputs['x']", "assert outputs", ""),
     "onnxruntime.md: import treadle.compat.onnxruntime\n": ("", "onnxruntime.InferenceSession", ""),
