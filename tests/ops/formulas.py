@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,18 @@ def _attention(case: Case) -> Array:
         scores = scores * 0.25 + (operands[3] if len(operands) == 4 else 0)
     found = np.einsum("...ij,...jd->...id", _shares(scores, -1, safe="safe" in case.attrs), v)
     return found.transpose(case.attrs["out_perm"]) if "out_perm" in case.attrs else found
+
+
+def _packed_attention(case: Case) -> Array:
+    offsets = case.inputs[3]
+    attrs = {name: value for name, value in case.attrs.items() if name != "longest"}
+    at = 1 if "q_perm" in attrs else 0
+    texts = [
+        Case(case.id, "attention", attrs, tuple(np.take(x, range(*text), at) for x in case.inputs[:3]))
+        for text in pairwise(offsets)
+        if text[0] < text[1]
+    ]
+    return np.concatenate([_attention(text) for text in texts], axis=at)
 
 
 def _shares(x: Array, axis: int, *, safe: bool) -> Array:
@@ -298,6 +311,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "elementwise": _elementwise,
     "matmul": _matmul,
     "attention": _attention,
+    "packed_attention": _packed_attention,
     "conv": _conv,
     "layer_norm": _layer_norm,
     "log_softmax": _log_softmax,

@@ -60,7 +60,7 @@ def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int)
 
 def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """The scores as a whole, then softmax, then the second product."""
-    q, k, v = (_permuted(attrs, name, present(arrays, number)) for number, name in enumerate("qkv"))
+    q, k, v = (permuted(attrs, name, present(arrays, number)) for number, name in enumerate("qkv"))
     if "repeats" in attrs:
         k, v = (np.repeat(each, attrs["repeats"], axis=-3) for each in (k, v))
     dtype = attrs["sums"].numpy if "sums" in attrs else q.dtype
@@ -72,6 +72,6 @@ def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Arr
     return [product if attrs.get("out_perm") is None else product.transpose(attrs["out_perm"]).copy()]
 
 
-def _permuted(attrs: Attrs, side: str, array: Array) -> Array:
+def permuted(attrs: Attrs, side: str, array: Array) -> Array:
     perm = attrs.get(f"{side}_perm")
     return array if perm is None else array.transpose(perm)

@@ -23,6 +23,7 @@ from treadle.ops import (
     non_zero,
     norm,
     one_hot,
+    packed_attention,
     pad,
     pick_channels,
     pool,
@@ -56,6 +57,9 @@ _TENSOR = (
     OpDef("identity", reshape.infer_identity, reshape.evaluate_reshaping("identity")),
     OpDef("matmul", matmul.infer_matmul, matmul.evaluate_matmul, 2, None),
     OpDef("attention", attention.infer_attention, attention.evaluate_attention, 3, None),
+    OpDef(
+        "packed_attention", packed_attention.infer_packed_attention, packed_attention.evaluate_packed_attention, 4, 4
+    ),
     OpDef("einsum", einsum.infer_einsum, einsum.evaluate_einsum, 1, None),
     OpDef("conv", conv.infer_conv, conv.evaluate_conv, 2, None),
     OpDef("conv_transpose", conv_transpose.infer_conv_transpose, conv_transpose.evaluate_conv_transpose, 2, 3),

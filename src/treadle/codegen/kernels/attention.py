@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.bfloat import join_bf16, round_and_join
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
-from treadle.codegen.emit.loops import either, loop, switch
+from treadle.codegen.emit.loops import either, loop, switch, when
 from treadle.codegen.emit.math_exp import exp_below_one
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
@@ -25,8 +25,9 @@ from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.softmax import divisor, finite
-from treadle.dtypes import DType, bf16
+from treadle.dtypes import DType, bf16, i64
 from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
+from treadle.plan.status import INDEX_OUT_OF_RANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,20 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """The addresses of one matrix of the batch in each operand."""
+    """The addresses of one matrix of the batch in each operand, and its size.
+
+    `key_blocks` register blocks cover its keys, of which the first `large_key_blocks` have more rows.
+    """
 
     q: ir.Value
     k: ir.Value
     v: ir.Value
     out: ir.Value
     epilogue: list[Operand]
+    queries: Index
+    keys: Index
+    key_blocks: Index
+    large_key_blocks: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,9 @@ class _Rows:
 
     name: str
     heights: tuple[int, ...]
-    large: ir.Value
-    blocks: ir.Value
-    overlap: ir.Value | None = None
+    large: Index
+    blocks: Index
+    overlap: Index | None = None
 
 
 def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
@@ -71,8 +79,11 @@ def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
     with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
         matrices = attention.matrices(k.div(unit.index, args.query_blocks))
         first = k.mul(k.rem(unit.index, args.query_blocks), whole)
-        queries = k.sub(args.queries, first)
-        if not spec.edge:
+        queries = k.sub(matrices.queries, first)
+        if spec.packed:
+            with when(k, k.less(0, queries)):
+                attention.open_block(matrices, first, queries)
+        elif not spec.edge:
             attention.block(matrices, Block(first, whole, spec.vectors))
         elif spec.open_queries:
             attention.open_block(matrices, first, queries)
@@ -101,18 +112,41 @@ class Attention:
         """The operands of matrix `batch`."""
         k, args, dtype = self.k, self.args, self.dtype
         position = coordinates(k, batch, args.sizes)
+        start, rows = self._text(position[0]) if self.spec.packed else (0, None)
 
-        def begin(pointer: int, strides: Sequence[ir.Value], dtype: DType) -> ir.Value:
-            return k.at(k.pointer(pointer), offset_at(k, position, strides), dtype)
+        def begin(pointer: int, strides: Sequence[ir.Value], dtype: DType, row: Index = 0) -> ir.Value:
+            return k.at(k.pointer(pointer), offset_at(k, position, strides, k.mul(start, row)), dtype)
 
-        q, key = begin(1, args.q_batch, dtype), begin(2, args.k_batch, dtype)
-        v = begin(3, args.v_batch, bf16 if self.spec.bf16_dot else dtype)
-        out = begin(0, args.out_batch, dtype)
+        q, key = begin(1, args.q_batch, dtype, args.q_row), begin(2, args.k_batch, dtype, args.k_row)
+        v = begin(3, args.v_batch, bf16 if self.spec.bf16_dot else dtype, args.v_row)
+        out = begin(0, args.out_batch, dtype, args.out_row)
         operands = [
             Operand(begin(4 + n, args.epilogue_batch[n], self.epilogue.operand_dtype(n)), args.epilogue_rows[n], kind)
             for n, kind in enumerate(self.spec.kinds)
         ]
-        return Matrices(q, key, v, out, operands)
+        if rows is None:
+            sizes = (args.queries, args.keys, args.key_blocks, args.large_key_blocks)
+        else:
+            sizes = (rows, rows, *self._blocks_of(rows))
+        return Matrices(q, key, v, out, operands, *sizes)
+
+    def _text(self, number: Index) -> tuple[Index, Index]:
+        """The first row of text `number`, and how many it has; the kernel fails unless there are such rows."""
+        k, args = self.k, self.args
+        offsets = k.pointer(4 + len(self.spec.kinds))
+        start, end = load(k, offsets, number, i64), load(k, offsets, k.add(number, 1), i64)
+        rows = k.sub(end, start)
+        for value, most in ((start, args.queries), (end, args.queries), (rows, args.keys)):
+            k.fail_if(k.b.icmp_unsigned(">", value, most), INDEX_OUT_OF_RANGE)
+        return start, rows
+
+    def _blocks_of(self, keys: Index) -> tuple[Index, Index]:
+        """How many register blocks cover `keys`, and how many of them are large, as the lowering counts open ones."""
+        k, most = self.k, self.spec.key_rows[0]
+        if most == 1:
+            return keys, keys
+        blocks = k.div(k.add(keys, most - 1), most)
+        return blocks, k.max(k.sub(keys, k.mul(blocks, most - 1)), 0)
 
     def open_block(self, matrices: Matrices, first: Index, queries: Index) -> None:
         """The block of the query rows from `first`, of which there are `queries`, in no more vectors than needed."""
@@ -130,7 +164,7 @@ class Attention:
         width = block.vectors * self.lanes
         panel = k.scratch
         scores = k.at(panel, k.mul(args.depth, width), dtype)
-        result = k.at(scores, k.mul(args.keys, width), dtype)
+        result = k.at(scores, k.mul(matrices.keys, width), dtype)
         q = k.at(matrices.q, k.mul(block.first, args.q_row), dtype)
         strides, sizes = (args.q_depth, args.q_row), (args.depth, block.queries)
         copy_panel(k, self.spec.q_source, panel, q, strides, sizes, dtype, width)
@@ -139,17 +173,18 @@ class Attention:
             self._store(sums, scores, row, block.vectors)
 
         keys = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
-        overlap = args.keys if self.spec.open_keys else None
-        rows = _Rows("key", self.spec.key_rows, args.large_key_blocks, args.key_blocks, overlap)
+        overlap = matrices.keys if self.spec.open_keys else None
+        rows = _Rows("key", self.spec.key_rows, matrices.large_key_blocks, matrices.key_blocks, overlap)
         self._product(rows, keys, (args.depth, self.spec.whole_depth), block.vectors, store_scores)
-        tops = self._peaks(matrices.epilogue, block, scores)
-        factors = self._bf16_powers(tops, scores) if self.spec.bf16_dot else self._powers(tops, scores)
+        tops = self._peaks(matrices, block, scores)
+        powers = self._bf16_powers if self.spec.bf16_dot else self._powers
+        factors = powers(tops, scores, matrices.keys)
 
         def store_result(sums: list[ir.Value], row: Index) -> None:
             scaled = [k.b.fmul(value, factors[number % block.vectors]) for number, value in enumerate(sums)]
             self._store(scaled, result, row, block.vectors)
 
-        turns = args.keys
+        turns = matrices.keys
         values = Factors(matrices.v, self.v_column, args.v_row, scores, width)
         if self.spec.bf16_dot:
             turns = k.div(turns, 2)
@@ -202,29 +237,30 @@ class Attention:
         for number, value in enumerate(sums):
             store(self.k, value, start, number * self.lanes, self.dtype)
 
-    def _peaks(self, operands: list[Operand], block: Block, scores: ir.Value) -> list[ir.Value]:
+    def _peaks(self, matrices: Matrices, block: Block, scores: ir.Value) -> list[ir.Value]:
         """The greatest score of each query, after the epilogue has been applied to all of them."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         peak = Fold("peak", dtype)
         masks: list[ir.Value | None] = [None] * block.vectors
         if self.spec.ragged and (self.spec.open_queries or block.vectors == self.spec.edge):
             masks[-1] = lane_mask(k, k.sub(block.queries, (block.vectors - 1) * lanes), lanes)
-        with loop(k, 0, self.args.keys, carry=[peak.neutral(lanes)] * block.vectors, name="peak") as key:
+        with loop(k, 0, matrices.keys, carry=[peak.neutral(lanes)] * block.vectors, name="peak") as key:
             start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)
             peaks = []
             for v, mask in enumerate(masks):
                 value = load(k, start, v * lanes, dtype, lanes)
                 if self.epilogue.expr is not None:
-                    value = self.epilogue.apply(value, operands, key.index, k.add(block.first, v * lanes), mask)
+                    first = k.add(block.first, v * lanes)
+                    value = self.epilogue.apply(value, matrices.epilogue, key.index, first, mask)
                     store(k, value, start, v * lanes, dtype)
                 peaks.append(peak.join(k, value, key.carry[v]))
             key.next(*peaks)
         return [finite(k, top, dtype) for top in key.carry] if self.spec.safe else key.carry
 
-    def _powers(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
+    def _powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index) -> list[ir.Value]:
         """Replaces each score by exp(score - top). Returns 1 / the sum of each query's powers."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
-        with loop(k, 0, self.args.keys, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
+        with loop(k, 0, keys, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
             start = k.at(scores, k.mul(key.index, len(tops) * lanes), dtype)
             powers = [self._power(start, v * lanes, top) for v, top in enumerate(tops)]
             for v, power in enumerate(powers):
@@ -232,11 +268,11 @@ class Attention:
             key.next(*(k.b.fadd(total, power) for total, power in zip(key.carry, powers, strict=True)))
         return self._shares(key.carry)
 
-    def _bf16_powers(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
+    def _bf16_powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index) -> list[ir.Value]:
         """As `_powers`, but the powers of two keys become one row of pairs of bf16; these fill the first rows."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         width = len(tops) * lanes
-        with loop(k, 0, self.args.keys, 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
+        with loop(k, 0, keys, 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
             start = k.at(scores, k.mul(key.index, width), dtype)
             target = k.at(scores, k.mul(k.div(key.index, 2), width), dtype)
             totals = []

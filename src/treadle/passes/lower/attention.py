@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from treadle.dtypes import DType, f32, f64
+from treadle.dtypes import DType, f32, f64, i64
 from treadle.graph.dim import ceil_div, divides, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
+from treadle.graph.value import Value
 from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands, packed_rows
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
@@ -18,6 +19,15 @@ from treadle.plan.kernels.register_block import UNROLL
 
 _POWER_NS = 5.0
 """Time of the softmax of one vector of scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """The texts whose rows are packed: where they begin, how many there are, and the most rows of one."""
+
+    offsets: Value
+    count: int
+    longest: int
 
 
 def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -44,18 +54,41 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     return [*calls, _attention_call(node, products, dtype, out, epilogue, ctx)]
 
 
+def lower_packed_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call; None for dtypes other than f32 and f64, and for results whose rows are not contiguous."""
+    products = Products.of(node)
+    dtype = node.operand(0).known_dtype
+    out = products.result(node)
+    offsets = node.operand(3)
+    if dtype not in (f32, f64) or not equals(out.column, 1) or offsets.dtype != i64:
+        return None
+    if 0 in (*products.batch, products.queries, products.depth, products.width):
+        return None
+    texts = _Texts(offsets, offsets.static_shape[0] - 1, node.attrs["longest"])
+    return [_attention_call(node, products, dtype, out, (), ctx, texts)]
+
+
 def _attention_call(
-    node: Node, products: Products, dtype: DType, out: Operand, epilogue: Sequence[Operand], ctx: LowerContext
+    node: Node,
+    products: Products,
+    dtype: DType,
+    out: Operand,
+    epilogue: Sequence[Operand],
+    ctx: LowerContext,
+    texts: _Texts | None = None,
 ) -> Call:
     q, k, v, batch = products.q, products.k, products.v, products.batch
-    queries, keys, depth, width = products.queries, products.keys, products.depth, products.width
+    queries, depth, width = products.queries, products.depth, products.width
     lanes = ctx.target.lanes(dtype)
     cache = ctx.target.l2 // dtype.size
-    tiles = choose_tiles(queries, keys, depth, width, lanes, ctx.target.registers, cache)
+    longest, keys = (queries, products.keys) if texts is None else (texts.longest, texts.longest)
+    tiles = choose_tiles(longest, keys, depth, width, lanes, ctx.target.registers, cache, any_number=texts is not None)
     block = tiles.vectors * lanes
-    blocks = ceil_div(queries, block)
+    blocks = ceil_div(longest, block)
+    if texts is not None:
+        batch = (texts.count, *batch)
     units = elements(batch) * blocks
-    unit_ns = _block_ns(products, dtype, ceil_div(queries, lanes) * keys / blocks)
+    unit_ns = _block_ns(products, dtype, ceil_div(longest, lanes) * keys / blocks)
     chunks, per_chunk = partition(units, unit_ns)
     args = AttentionArgs(
         queries=queries,
@@ -85,15 +118,21 @@ def _attention_call(
         epilogue_batch=tuple(_batch_steps(operand, len(batch)) for operand in epilogue),
     )
     packed_values = keys // 2 * width if products.bf16_dot else 0
+    spec = _spec(node, products, dtype, tiles, epilogue, lanes)
+    operands = tuple(operand.value for operand in (q, k, v, *epilogue))
+    whole_ns = units * unit_ns
+    if texts is not None:  # most blocks of short texts are empty
+        spec, operands = _packed_spec(spec, products), (*operands, texts.offsets)
+        whole_ns = elements(products.batch) * _block_ns(products, dtype, ceil_div(queries, lanes) * keys)
     return ctx.call(
         node,
-        _spec(node, products, dtype, tiles, epilogue, lanes),
+        spec,
         (node.output,),
-        tuple(operand.value for operand in (q, k, v, *epilogue)),
+        operands,
         args=args,
         chunks=chunks,
-        flops=2.0 * elements(products.scores) * ((2 * depth if products.bf16_dot else depth) + width),
-        cost=CALL_NS + units * unit_ns,
+        flops=2.0 * elements((*products.batch, queries, keys)) * ((2 * depth if products.bf16_dot else depth) + width),
+        cost=CALL_NS + whole_ns,
         scratch=((depth + keys + width) * block + packed_values) * dtype.size,
     )
 
@@ -121,8 +160,25 @@ def _spec(
         whole_keys=divides(UNROLL, products.keys // 2 if products.bf16_dot else products.keys),
         batch_rank=len(products.batch),
         safe=bool(node.attrs.get("safe")),
+        packed=False,
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(_kind(operand) for operand in epilogue),
+    )
+
+
+def _packed_spec(spec: AttentionSpec, products: Products) -> AttentionSpec:
+    """`spec` for texts of any number of rows."""
+    return replace(
+        spec,
+        packed=True,
+        edge=spec.vectors,
+        open_queries=True,
+        ragged=True,
+        open_keys=True,
+        q_source=_source(products.q, whole=False),
+        whole_tiles=False,
+        whole_keys=False,
+        batch_rank=spec.batch_rank + 1,
     )
 
 

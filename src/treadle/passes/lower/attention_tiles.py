@@ -27,27 +27,39 @@ class Tiles:
     width: Tile
 
 
-def choose_tiles(queries: int, keys: int, depth: int, width: int, lanes: int, registers: int, cache: int) -> Tiles:
+def choose_tiles(
+    queries: int,
+    keys: int,
+    depth: int,
+    width: int,
+    lanes: int,
+    registers: int,
+    cache: int,
+    *,
+    any_number: bool = False,
+) -> Tiles:
     """The blocks that need the least time; one vector of queries where more would not fit half of `cache` elements.
 
-    The time of open sizes is that of many queries and many keys.
+    The time of open sizes is that of many queries and many keys. With `any_number`, matrices may have fewer queries and
+    keys than given.
     """
+    open_keys = any_number or is_expression(keys)
     best: tuple[float, Tiles] | None = None
-    total = ceil_div(MANY_ROWS if is_expression(queries) else queries, lanes)
-    turns = MANY_ROWS if is_expression(keys) else keys
+    total = ceil_div(MANY_ROWS if any_number or is_expression(queries) else queries, lanes)
+    turns = MANY_ROWS if open_keys else keys
     for vectors in range(1, min(_MOST_VECTORS, total) + 1):
         if vectors > 1 and (depth + hint_of(keys) + width) * vectors * lanes * 2 > cache:
             break
         most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
         if most < 1:
             break
-        height = min(most, MAX_OPEN_ROWS) if is_expression(keys) and vectors > 1 else most
+        height = min(most, MAX_OPEN_ROWS) if open_keys and vectors > 1 else most
         tiles = Tiles(vectors, cut_rows(turns, height, vectors), cut_rows(width, most, vectors))
         full, rest = divmod(total, vectors)
         cost = full * _block_cost(tiles, vectors, depth, turns)
         cost += _block_cost(tiles, rest, depth, turns) if rest else 0
         if best is None or cost < best[0] * 0.995:
-            best = (cost, replace(tiles, keys=_cut_open_keys(keys, height, vectors)) if is_expression(keys) else tiles)
+            best = (cost, replace(tiles, keys=_cut_open_keys(keys, height, vectors)) if open_keys else tiles)
     assert best is not None, "one vector always fits"
     return best[1]
 

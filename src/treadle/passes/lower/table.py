@@ -7,7 +7,7 @@ from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
-from treadle.passes.lower.attention import lower_attention
+from treadle.passes.lower.attention import lower_attention, lower_packed_attention
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.branch import lower_branch
 from treadle.passes.lower.concat import lower_concat
@@ -78,6 +78,7 @@ LOWERINGS: dict[str, Lowering] = {
     "identity": lower_reshape,
     "matmul": lower_matmul_by_provider,
     "attention": lower_attention,
+    "packed_attention": lower_packed_attention,
     "lstm": lower_lstm,
     "gru": lower_gru,
     "rnn": lower_rnn,

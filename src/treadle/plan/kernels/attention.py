@@ -1,4 +1,4 @@
-"""attention: out = softmax(epilogue(q @ k.T)) @ v."""
+"""attention and packed_attention: out = softmax(epilogue(q @ k.T)) @ v."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treadle.plan.kernels.epilogue import EpilogueSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionSpec(EpilogueSpec):
-    """Parameters. Pointers: out, q, k, v, operands of the epilogue.
+    """Parameters. Pointers: out, q, k, v, operands of the epilogue; with `packed`, then the offsets of the texts.
 
     The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: queries
     [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those
@@ -53,6 +53,9 @@ class AttentionSpec(EpilogueSpec):
     """Number of batch dimensions."""
     safe: bool
     """Queries whose scores are all -inf get 0."""
+    packed: bool
+    """The rows of q, k and v are those of several texts, one after another; the first batch dimension counts texts. A
+    query is multiplied by the keys of its own text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +63,15 @@ class AttentionArgs(KernelArgs[T]):
     """Arguments. Strides are in elements. A unit is a block of queries of one matrix of the batch."""
 
     queries: T
+    """Queries of one matrix; with `packed`, rows of all texts."""
     keys: T
+    """Keys of one matrix; with `packed`, the most rows that a text may have."""
     depth: T
     """Elements of a row of q and k."""
     width: T
     """Elements of a row of v."""
     key_blocks: T
-    """Register blocks that cover the keys."""
+    """Register blocks that cover the keys. With `packed`, the kernel counts those of each text itself."""
     large_key_blocks: T
     """The first ones, which have key_rows[0] rows; the others have key_rows[-1]."""
     width_blocks: T
