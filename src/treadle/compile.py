@@ -34,6 +34,7 @@ from treadle.state_forms import StateForms
 if TYPE_CHECKING:
     from treadle.driver import Open, PerSize
     from treadle.passes.base import Math, Precision
+    from treadle.passes.skip_padding.rewrite import InTheWay
     from treadle.plan.plan import Plan
     from treadle.runtime.futures import RunFuture
     from treadle.runtime.state import State
@@ -66,6 +67,9 @@ class Session:
             are deterministic.
         precision: "f32", or "bf16", which lets convolutions and products with constant weights round their factors to
             bf16 on CPUs with AVX512_BF16 (others compute in f32). Sums stay f32.
+        skip_padding: Compute only the tokens of padded texts: an input of [texts, length] is their attention mask, 1
+            for tokens and 0 for padding. The graph must prove that padding reaches no output; `why_padded` says where
+            it does. Outputs differ by rounding.
         matmul_provider: What multiplies f32 and f64 matrices in all plans of this session: "treadle", "openblas", "mkl"
             or "onednn". None: the setting of the process at this time.
         progress: A function of (kernels done, kernels in all) that is called while kernels are compiled.
@@ -75,7 +79,7 @@ class Session:
         ThreadSettingError: A number of threads cannot be, or `node_intra_op` names no node.
         SettingsFileError: The file of settings is damaged, or of another model or machine.
         ProviderError: The provider is unknown or not installed.
-        InputError: Another argument cannot be.
+        InputError: Another argument cannot be. `skip_padding` cannot serve any output of the model.
 
     Example:
         >>> session = treadle.Session("model.onnx", intra_op=4)
@@ -101,11 +105,13 @@ class Session:
         node_intra_op: Mapping[str, int] | None = None,
         math: Math = "fast",
         precision: Precision = "f32",
+        skip_padding: bool = False,
         matmul_provider: str | None = None,
         progress: Progress | None = None,
     ) -> None:
         _check_choice("math", math, ("fast", "exact"))
         _check_choice("precision", precision, ("f32", "bf16"))
+        _check_padding(skip_padding, math)
         if progress is not None and not callable(progress):
             raise InputError(f"progress: wanted a function of (done, total) or None, got {progress!r}")
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, AT_CONSTRUCTION))
@@ -120,7 +126,7 @@ class Session:
         target, provider = detect(), provider_for(matmul_provider)
         counter = CompileCounter()
         nested = _nested(pool, math, precision, TREADLE if provider is None else provider.name, counter)
-        compile_settings = CompileSettings(target, math, precision, provider, progress, nested, counter)
+        compile_settings = CompileSettings(target, math, precision, provider, progress, nested, counter, skip_padding)
         tuned = {}
         if settings is not None:
             topology = threads_of(pool, "Session(pool=)").topology()
@@ -321,6 +327,24 @@ class Session:
         """
         return self._compiler.why_per_size()
 
+    def why_padded(self, outputs: Sequence[str] | None = None) -> InTheWay | None:
+        """Return why a run for `outputs` computes the padding of texts; None if it computes their tokens only.
+
+        The `reason` is a text, `node` the name of the node of which it is true, `op` its op.
+
+        Args:
+            outputs: As run() takes them.
+
+        Raises:
+            InputError: There is no such output.
+
+        Example:
+            >>> session = treadle.Session("embedder.onnx", skip_padding=True)
+            >>> print(session.why_padded(["last_hidden_state"]))
+            node 'Add_91' (add): output 'last_hidden_state' has rows for padding
+        """
+        return self._compiler.why_padded(self._runner.interface.select(outputs))
+
     def trim(self) -> None:
         """Free the memory that no run uses at the moment; the next run takes it again."""
         self._runner.trim()
@@ -353,6 +377,13 @@ def _nested(
         return runner_of(session)
 
     return runner
+
+
+def _check_padding(skip_padding: object, math: Math) -> None:
+    if not isinstance(skip_padding, bool):
+        raise InputError(f"skip_padding: wanted True or False, got {skip_padding!r}")
+    if skip_padding and math == "exact":
+        raise InputError("skip_padding: wanted math='fast', got 'exact': sums over the keys of a text are reassociated")
 
 
 def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:

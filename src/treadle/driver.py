@@ -30,8 +30,9 @@ from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.lower.searches import FUNCTIONS
 from treadle.passes.make_plan import make_plan
-from treadle.passes.pipeline import infer, optimize
+from treadle.passes.pipeline import infer, optimize, simplify
 from treadle.passes.regions import Region, first_region
+from treadle.passes.skip_padding.rewrite import InTheWay, Skipped, skip_padding
 from treadle.passes.specialize import build_open, large_sample_size, specialize, specialize_open
 from treadle.plan.bound import bound
 from treadle.plan.plan import Plan
@@ -161,12 +162,74 @@ def _compile_for_samples(
         options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
     )
     infer(opened, context)
-    region = first_region(opened)
-    if region.graph is not opened:
-        calls = [node for node in region.dynamic if node.op == "call"]
-        if calls:
-            return PerSize("only Python can tell the shape of a result", labels_of(calls))
-        return PerSize("sizes depend on data, or elements are strings", labels_of(region.dynamic))
+    why = _why_dynamic(opened)
+    if why is not None:
+        return why
+    return _open_plan(opened, facts, context, options, nodes)
+
+
+def compile_without_padding(
+    model: Graph | Template, options: Options, outputs: Sequence[str]
+) -> WithoutPadding | InTheWay:
+    """Compile `model` so that it computes only the tokens of padded texts, whatever the sizes of its open dimensions.
+
+    Args:
+        model: As compile_open() takes it.
+        options: How to compile.
+        outputs: The names of the outputs to compute.
+
+    Returns:
+        The plan, or what stands in the way.
+
+    Raises:
+        ModelError, ShapeError: The model does not fit together for the sample sizes.
+    """
+    facts = Facts()
+    opened = build_open(model, facts, {}) if isinstance(model, Template) else specialize_open(model, facts, {})
+    nodes = tuple(node.name for node in all_nodes(opened))
+    options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
+    by_name = dict(zip((value.name for value in model.outputs), opened.outputs, strict=True))
+    opened.outputs = [by_name[name] for name in outputs]
+    context = PassContext(
+        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
+    )
+    why = _why_untraced(opened, options)
+    if why is None:
+        infer(opened, context)
+        why = _why_dynamic(opened)
+    if why is not None:
+        return InTheWay(str(why))
+    simplify(opened, context)
+    found = skip_padding(opened, facts, context)
+    if isinstance(found, InTheWay):
+        return found
+    plan = _open_plan(found.graph, facts, context, options, nodes)
+    return InTheWay(str(plan)) if isinstance(plan, PerSize) else WithoutPadding(plan, found)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutPadding:
+    """A plan that computes only the tokens of padded texts, and the inputs that it has for that."""
+
+    plan: Open
+    skipped: Skipped
+
+
+def _why_dynamic(graph: Graph) -> PerSize | None:
+    """Return why sizes of the inferred `graph` cannot be expressions; None if they are."""
+    region = first_region(graph)
+    if region.graph is graph:
+        return None
+    calls = [node for node in region.dynamic if node.op == "call"]
+    if calls:
+        return PerSize("only Python can tell the shape of a result", labels_of(calls))
+    return PerSize("sizes depend on data, or elements are strings", labels_of(region.dynamic))
+
+
+def _open_plan(
+    opened: Graph, facts: Facts, context: PassContext, options: Options, nodes: tuple[str, ...]
+) -> Open | PerSize:
+    """Compile an inferred graph with expressions for sizes."""
     optimize(opened, context)
     plan = make_plan(opened, options.target, options.math, streamed_weights=options.streamed_weights)
     why = _why_unshared(facts)

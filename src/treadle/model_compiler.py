@@ -25,6 +25,8 @@ from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form, Template
 from treadle.open_plans import FormPlans, OpenModel, OpenPlans, RestPlans
+from treadle.padded_plans import WHERE as PADDING_ARGUMENT
+from treadle.padded_plans import PaddedPlans, TokenRun
 from treadle.plan_store import PlanStore, Restored, fixed_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from treadle.codegen.artifact_writer import ArtifactWriter
     from treadle.driver import Bound, Open, Options, PerSize
     from treadle.passes.base import Math, Precision
+    from treadle.passes.skip_padding.rewrite import InTheWay
     from treadle.plan.plan import Plan
     from treadle.plan.target import Target
     from treadle.provider import Provider
@@ -81,7 +84,8 @@ class CompileCounter:
 class CompileSettings:
     """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
 
-    `nested` returns the runner of a branch's or loop's body. `counter` counts the plans.
+    `nested` returns the runner of a branch's or loop's body. `counter` counts the plans. With `skip_padding`
+    only the tokens of padded texts are computed.
     """
 
     target: Target
@@ -91,10 +95,13 @@ class CompileSettings:
     progress: Progress | None
     nested: Callable[[Any], Runner]
     counter: CompileCounter
+    skip_padding: bool = False
 
     def artifact_key(self, source: ModelSource) -> str | None:
         """Return the artifact's name in the cache folder; None if such a model has no artifact."""
-        if source.content_digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
+        if source.content_digest is None or self.provider is not None or self.skip_padding:
+            return None
+        if knobs.get("TREADLE_DEBUG"):
             return None
         return artifact_key(source.content_digest, self._arithmetic, self.target)
 
@@ -154,6 +161,7 @@ class ModelCompiler:
         self._settings = settings
         self._caps = caps
         self._graph: Graph | None = None
+        self._padded = PaddedPlans(self._options) if settings.skip_padding else None
         self._by_form: FormPlans | None = None
         self._forms: Sequence[Form] | None = None
         self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
@@ -217,6 +225,9 @@ class ModelCompiler:
         """
         shapes = self.interface.fixed_shapes
         outputs = self.interface.select(None)
+        if self._padded is not None:
+            self._padded.must_serve(self._padded_model(), outputs)
+            return
         if self.is_template:
             template = self._source.load()
             if isinstance(template, Template) and template.builds_open and self._by_form is None:
@@ -236,6 +247,37 @@ class ModelCompiler:
 
     def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         """Return what computes `outputs` for inputs of this signature: a plan from disk, else a fresh compile."""
+        if self._padded is not None:
+            shapes = [shape_of(each) for each in signature]
+            padded = partial(self._compile_padded, signature, outputs)
+            found = self._padded.bind(self._padded_model(), shapes, outputs, padded)
+            if found is not None:
+                return found
+        return self._compile_padded(signature, outputs)
+
+    def why_padded(self, outputs: tuple[str, ...]) -> InTheWay | None:
+        """Return why a run for `outputs` computes padding; None if it does not."""
+        from treadle.passes.skip_padding.rewrite import InTheWay
+
+        if self._padded is None:
+            return InTheWay("the session was made without skip_padding")
+        found = self._padded.get(self._padded_model(), outputs)
+        return found if isinstance(found, InTheWay) else None
+
+    def _padded_model(self) -> Graph | Template:
+        """Return the model with open sizes. Raises InputError if there is none."""
+        if not self.is_template:
+            return self.graph
+        loaded = self._source.load()
+        if isinstance(loaded, Template) and (not loaded.builds_open or self._by_form is not None):
+            raise InputError("the model declares no open sizes", PADDING_ARGUMENT)
+        return loaded
+
+    def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
+        if self._padded is not None and not self._open.compiled(outputs):  # for the sizes that other sessions take
+            model = self._padded_model()
+            opened = OpenModel.of(model, self._options) if isinstance(model, Template) else self._model
+            self._open.compile(opened, outputs, None)
         if self.is_template:
             return self._compile_template(signature, outputs)
         shapes = [shape_of(each) for each in signature]
@@ -370,7 +412,7 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     from treadle import driver
 
-    return driver.plans_of(runnable.compiled() if isinstance(runnable, Restored) else runnable)
+    return driver.plans_of(runnable.compiled() if isinstance(runnable, Restored | TokenRun) else runnable)
 
 
 def _declares_inputs(template: Template) -> bool:

@@ -83,6 +83,25 @@ graph = helper.make_graph(nodes, "decoder", [ids, past], [logits, present], [tab
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "decoder.onnx")
 prompt = np.arange(12)[None]
 """
+EMBEDDER = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import numpy as np
+import onnx
+import treadle
+from tests.models import encoders
+model, feed = encoders.encoder(encoders.masked_mean, encoders.all_rows), encoders.feed([3, 5], 5)
+names = {{"ids": "input_ids", "mask": "attention_mask", "y": "sentence_embedding", "y1": "last_hidden_state"}}
+for node in model.graph.node:
+    for values in (node.input, node.output):
+        values[:] = [names.get(value, value) for value in values]
+for port in (*model.graph.input, *model.graph.output):
+    port.name = names.get(port.name, port.name)
+onnx.save(model, "embedder.onnx")
+ids, mask = feed.values()
+feed = {{"input_ids": ids, "attention_mask": mask}}
+session = treadle.Session("embedder.onnx", skip_padding=True)
+"""
 
 JOINED = """
 import torch
@@ -101,6 +120,8 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "shapes.md: import numpy": (WORDS, "", ""),
     "shapes.md: for plan in": (LOADED_WORDS, "assert session.compiles == before <= 1 and not plan.serves(sizes)", ""),
     "state.md: session = ": (DECODER, "assert state.appended == ('past.key',) and logits.shape == (1, 1, 112)", ""),
+    "padding.md: session = treadle": (EMBEDDER, "assert embeddings.shape[0] == 2", ""),
+    "padding.md: print(session.why_padded": (EMBEDDER, "assert session.why_padded() and session.compiles == 1", ""),
     "shapes.md: d = torch.export": (JOINED, "assert len(session.open_plans()) == 1", "torch"),
     "onnxruntime.md: import treadle.compat.onnxruntime as ort": (f"{PLAIN}x = inputs['x']", "assert outputs", ""),
     "onnxruntime.md: import treadle.compat.onnxruntime\n": ("", "onnxruntime.InferenceSession", ""),

@@ -16,6 +16,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {"state_forms"},
     {"model_compiler"},
+    {"padded_plans"},
     {"open_plans"},
     {"plan_store"},
     {"driver"},
@@ -43,6 +44,7 @@ CONFINED = {
     "treadle._native": (
         "treadle.codegen.artifact",
         "treadle.driver",
+        "treadle.padded_plans",
         "treadle.passes.lower.searches",
         "treadle.plan_store",
         "treadle.runtime",

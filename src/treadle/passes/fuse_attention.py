@@ -51,9 +51,9 @@ def _attention(node: Node, edit: Edit, lanes: int) -> Value | None:
         return None
     rank = len(softmax.output.static_shape)
     attrs = {
-        "q_perm": _perm(scores, "a", rank, swapped=False),
-        "k_perm": _perm(scores, "b", rank, swapped=True),
-        "v_perm": _perm(node, "b", rank, swapped=False),
+        "q_perm": operand_perm(scores, "a", rank, swapped=False),
+        "k_perm": operand_perm(scores, "b", rank, swapped=True),
+        "v_perm": operand_perm(node, "b", rank, swapped=False),
         "out_perm": node.attrs.get("out_perm"),
         "epilogue": scores.attrs.get("epilogue"),
         "safe": softmax.attrs.get("safe"),
@@ -82,7 +82,7 @@ def _pays(scores: StaticShape, lanes: int) -> bool:
     return keys * lanes * 4 <= _MOST_SCRATCH and padded <= _MOST_PADDING * queries and scores[-1] > 0
 
 
-def _perm(matmul: Node, side: str, rank: int, *, swapped: bool) -> tuple[int, ...] | None:
+def operand_perm(matmul: Node, side: str, rank: int, *, swapped: bool) -> tuple[int, ...] | None:
     """The permutation of an operand, its last two axes `swapped` beyond what the product does; None for none."""
     plain = tuple(range(rank))
     perm = tuple(matmul.attrs.get(f"{side}_perm") or plain)

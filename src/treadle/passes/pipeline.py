@@ -90,6 +90,12 @@ def infer(graph: Graph, context: PassContext, manager: Manager | None = None) ->
     return graph
 
 
+def simplify(graph: Graph, context: PassContext) -> Graph:
+    """Rewrite an inferred graph, in place, into fewer and more uniform nodes, none of which is fused yet."""
+    Manager(context).run_until_stable(graph, SIMPLIFY)
+    return graph
+
+
 def optimize(graph: Graph, context: PassContext, manager: Manager | None = None) -> Graph:
     """Rewrite a specialised graph, in place, into one that is ready for lowering, and return it.
 
