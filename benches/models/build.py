@@ -60,6 +60,7 @@ QUANTIZED: dict[str, Callable[[Path], None]] = {
 
 OPEN: dict[str, Callable[[Path], None]] = {
     "encoder_open": open_sizes.encoder_open,
+    "embedder_open": open_sizes.embedder_open,
     "decoder_open": open_sizes.decoder_open,
     "detector_open": open_sizes.detector_open,
     "mobile_detector_open": text_images.mobile_detector_open,

@@ -44,8 +44,13 @@ class OpenNetwork(Network):
         return self.op("Resize", x, "", "", sizes, **modes)
 
 
-def encoder(name: str, path: Path, *, width: int, layers: int, heads: int, vocabulary: int) -> None:
-    """A BERT encoder (Devlin et al. 2018) with open batch and length, padded texts and a mask."""
+def encoder(
+    name: str, path: Path, *, width: int, layers: int, heads: int, vocabulary: int, pooled: bool = False
+) -> None:
+    """A BERT encoder (Devlin et al. 2018) with open batch and length, padded texts and a mask.
+
+    If it is `pooled`, its output is the mean of the rows of tokens, as of sentence-transformers.
+    """
     net = OpenNetwork(name)
     tokens, mask, types = (
         net.input(each, TensorProto.INT64, ["batch", "length"])
@@ -75,6 +80,14 @@ def encoder(name: str, path: Path, *, width: int, layers: int, heads: int, vocab
         x = net.layer_norm(net.op("Add", net.linear(mixed, width, width), x), width)
         wide = net.gelu(net.linear(x, width, 4 * width))
         x = net.layer_norm(net.op("Add", net.linear(wide, 4 * width, width), x), width)
+    if pooled:
+        wide_mask = net.op("Cast", net.op("Unsqueeze", mask, net.ints(2)), to=TensorProto.FLOAT)
+        wide_mask = net.op("Expand", wide_mask, net.op("Shape", x))
+        total = net.op("ReduceSum", net.op("Mul", x, wide_mask), net.ints(1), keepdims=0)
+        count = net.op("Clip", net.op("ReduceSum", wide_mask, net.ints(1), keepdims=0), net.number(1e-9))
+        net.name_output(net.op("Div", total, count), "sentence_embedding")
+        net.save_outputs({"sentence_embedding": ["batch", width]}, path)
+        return
     net.name_output(x, "last_hidden_state")
     net.save_outputs({"last_hidden_state": ["batch", "length", width]}, path)
 
@@ -154,6 +167,11 @@ def detector(name: str, path: Path, *, channels: tuple[int, ...]) -> None:
 def encoder_open(path: Path) -> None:
     """MiniLM-L6."""
     encoder("encoder_open", path, width=384, layers=6, heads=12, vocabulary=30522)
+
+
+def embedder_open(path: Path) -> None:
+    """MiniLM-L6 with its pooling."""
+    encoder("embedder_open", path, width=384, layers=6, heads=12, vocabulary=30522, pooled=True)
 
 
 def decoder_open(path: Path) -> None:
