@@ -67,6 +67,8 @@ class Session:
             are deterministic.
         precision: "f32", or "bf16", which lets convolutions and products with constant weights round their factors to
             bf16 on CPUs with AVX512_BF16 (others compute in f32). Sums stay f32.
+        batch_invariant: Let the bits of a row or image not depend on what else is in the batch, nor on how much is.
+            math="exact" implies it.
         skip_padding: Compute only the tokens of padded texts: an input of [texts, length] is their attention mask, 1
             for tokens and 0 for padding. The graph must prove that padding reaches no output; `why_padded` says where
             it does. Outputs differ by rounding.
@@ -105,13 +107,19 @@ class Session:
         node_intra_op: Mapping[str, int] | None = None,
         math: Math = "fast",
         precision: Precision = "f32",
+        batch_invariant: bool = False,
         skip_padding: bool = False,
         matmul_provider: str | None = None,
         progress: Progress | None = None,
     ) -> None:
         _check_choice("math", math, ("fast", "exact"))
         _check_choice("precision", precision, ("f32", "bf16"))
-        _check_padding(skip_padding, math)
+        _check_flag("batch_invariant", batch_invariant)
+        _check_flag("skip_padding", skip_padding)
+        if skip_padding and math == "exact":
+            raise InputError(
+                "skip_padding: wanted math='fast', got 'exact': attention in packed texts reassociates sums"
+            )
         if progress is not None and not callable(progress):
             raise InputError(f"progress: wanted a function of (done, total) or None, got {progress!r}")
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, AT_CONSTRUCTION))
@@ -125,8 +133,16 @@ class Session:
         )
         target, provider = detect(), provider_for(matmul_provider)
         counter = CompileCounter()
-        nested = _nested(pool, math, precision, TREADLE if provider is None else provider.name, counter)
-        compile_settings = CompileSettings(target, math, precision, provider, progress, nested, counter, skip_padding)
+        if batch_invariant and provider is not None:
+            raise InputError(
+                f"batch_invariant: wanted matmul_provider='treadle', got {provider.name!r}, which adds as it likes"
+            )
+        nested = _nested(
+            pool, math, precision, TREADLE if provider is None else provider.name, counter, batch_invariant
+        )
+        compile_settings = CompileSettings(
+            target, math, precision, provider, progress, nested, counter, skip_padding, batch_invariant
+        )
         tuned = {}
         if settings is not None:
             topology = threads_of(pool, "Session(pool=)").topology()
@@ -367,23 +383,33 @@ def runner_of(session: Session) -> Runner:
 
 
 def _nested(
-    pool: Pool | None, math: Math, precision: Precision, provider: str, counter: CompileCounter
+    pool: Pool | None,
+    math: Math,
+    precision: Precision,
+    provider: str,
+    counter: CompileCounter,
+    batch_invariant: bool,
 ) -> Callable[[Any], Runner]:
     """Return a function from the body of a branch or loop to its runner, which has the session's settings."""
 
     def runner(body: Any) -> Runner:
-        session = Session(body, pool=pool, math=math, precision=precision, matmul_provider=provider)
+        session = Session(
+            body,
+            pool=pool,
+            math=math,
+            precision=precision,
+            matmul_provider=provider,
+            batch_invariant=batch_invariant,
+        )
         session._compiler.count_in(counter)  # noqa: SLF001 - this module's own class
         return runner_of(session)
 
     return runner
 
 
-def _check_padding(skip_padding: object, math: Math) -> None:
-    if not isinstance(skip_padding, bool):
-        raise InputError(f"skip_padding: wanted True or False, got {skip_padding!r}")
-    if skip_padding and math == "exact":
-        raise InputError("skip_padding: wanted math='fast', got 'exact': sums over the keys of a text are reassociated")
+def _check_flag(name: str, given: object) -> None:
+    if not isinstance(given, bool):
+        raise InputError(f"{name}: wanted True or False, got {given!r}")
 
 
 def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:

@@ -88,6 +88,30 @@ class Options:
     """Whether no cache holds the model's weights between runs; None: the compiled graph's constants decide."""
     plans_of_rest: Callable[[], PlansOfRest] | None = None
     """Makes the plans of what follows data-dependent sizes; None: each combination of sizes is compiled for itself."""
+    batch_invariant: bool = False
+    """Whether no result may depend on how many images or rows are computed with it."""
+
+    @property
+    def context(self) -> PassContext:
+        """What passes may look at besides the graph."""
+        return PassContext(
+            self.target,
+            self.math,
+            precision=self.precision,
+            streamed_weights=self.streamed_weights,
+            batch_invariant=self.batch_invariant,
+        )
+
+    def plan(self, graph: Graph) -> Plan:
+        """Return the plan of `graph`, which is optimised."""
+        return make_plan(
+            graph,
+            self.target,
+            self.math,
+            self.provider,
+            streamed_weights=self.streamed_weights,
+            batch_invariant=self.batch_invariant,
+        )
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -158,9 +182,7 @@ def _compile_for_samples(
         return why
     by_name = dict(zip((value.name for value in model.outputs), opened.outputs, strict=True))
     opened.outputs = [by_name[name] for name in outputs]
-    context = PassContext(
-        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
-    )
+    context = options.context
     infer(opened, context)
     why = _why_dynamic(opened)
     if why is not None:
@@ -190,9 +212,7 @@ def compile_without_padding(
     options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
     by_name = dict(zip((value.name for value in model.outputs), opened.outputs, strict=True))
     opened.outputs = [by_name[name] for name in outputs]
-    context = PassContext(
-        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
-    )
+    context = options.context
     why = _why_untraced(opened, options)
     if why is None:
         infer(opened, context)
@@ -231,7 +251,7 @@ def _open_plan(
 ) -> Open | PerSize:
     """Compile an inferred graph with expressions for sizes."""
     optimize(opened, context)
-    plan = make_plan(opened, options.target, options.math, streamed_weights=options.streamed_weights)
+    plan = options.plan(opened)
     why = _why_unshared(facts)
     if why is not None:
         return why
@@ -346,15 +366,11 @@ class Bound:
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
     """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
     bind_bodies(graph, options)
-    context = PassContext(
-        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
-    )
+    context = options.context
     infer(graph, context)
     region = first_region(graph)
     optimize(region.graph, context)
-    plan = make_plan(
-        region.graph, options.target, options.math, options.provider, streamed_weights=options.streamed_weights
-    )
+    plan = options.plan(region.graph)
     if options.artifact_writer is not None and region.graph is graph:
         options.artifact_writer.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))

@@ -85,7 +85,7 @@ class CompileSettings:
     """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
 
     `nested` returns the runner of a branch's or loop's body. `counter` counts the plans. With `skip_padding`
-    only the tokens of padded texts are computed.
+    only the tokens of padded texts are computed; `batch_invariant` is as in PassContext.
     """
 
     target: Target
@@ -96,6 +96,7 @@ class CompileSettings:
     nested: Callable[[Any], Runner]
     counter: CompileCounter
     skip_padding: bool = False
+    batch_invariant: bool = False
 
     def artifact_key(self, source: ModelSource) -> str | None:
         """Return the artifact's name in the cache folder; None if such a model has no artifact."""
@@ -124,11 +125,12 @@ class CompileSettings:
             provider=self.provider,
             caps=caps,
             plans_of_rest=RestPlans,
+            batch_invariant=self.batch_invariant,
         )
 
     @property
-    def _arithmetic(self) -> dict[str, str]:
-        return {"math": self.math, "precision": self.precision}
+    def _arithmetic(self) -> dict[str, str | bool]:
+        return {"math": self.math, "precision": self.precision, "batch_invariant": self.batch_invariant}
 
 
 def tuned_limits(

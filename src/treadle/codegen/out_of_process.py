@@ -32,7 +32,7 @@ _PROGRAM = (
 
 
 def load_or_compile(
-    model: Path | bytes, key: str, target: Target, settings: Mapping[str, str], progress: Progress | None = None
+    model: Path | bytes, key: str, target: Target, settings: Mapping[str, str | bool], progress: Progress | None = None
 ) -> Artifact | None:
     """Returns the artifact of `model` (a file or its bytes), compiled by a child process if it is not stored yet.
 
@@ -73,7 +73,7 @@ def _refusal_key(key: str) -> str:
     return hashlib.sha256(f"unkept\n{key}".encode()).hexdigest()
 
 
-def _compile(model: Path | bytes, key: str, settings: Mapping[str, str], progress: Progress | None) -> bool:
+def _compile(model: Path | bytes, key: str, settings: Mapping[str, str | bool], progress: Progress | None) -> bool:
     """Compiles the model in a child process; true if the child succeeded."""
     if isinstance(model, Path):
         return _compile_file(str(model), (), settings, progress)
@@ -108,7 +108,7 @@ def _spool(content: bytes, key: str) -> int | None:
 
 
 def _compile_file(
-    path: str, descriptors: tuple[int, ...], settings: Mapping[str, str], progress: Progress | None
+    path: str, descriptors: tuple[int, ...], settings: Mapping[str, str | bool], progress: Progress | None
 ) -> bool:
     """Compiles the model at `path` in a child that inherits `descriptors`; true if the child succeeded.
 
@@ -150,7 +150,7 @@ def _forward_progress(stdout: IO[bytes] | None, progress: Progress | None) -> No
             progress(int(match[1]), int(match[2]))
 
 
-def main(make_session: Callable[..., Any], path: str, settings: Mapping[str, str], lifeline: int) -> None:
+def main(make_session: Callable[..., Any], path: str, settings: Mapping[str, str | bool], lifeline: int) -> None:
     """Runs in the child: makes a session of the model at `path`, which stores its artifact, and prints progress.
 
     The child exits without Python's finalization, which would take a tenth of a second.

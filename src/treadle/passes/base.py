@@ -35,13 +35,15 @@ class Limits:
 class PassContext:
     """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated, `precision`
     is `bf16` where f32 factors may be rounded to it. `streamed_weights`: whether no cache holds the model's weights
-    from one run to the next; None: the graph's constants decide."""
+    from one run to the next; None: the graph's constants decide. `batch_invariant`: no number may depend on how many
+    others are computed with it."""
 
     target: Target
     math: Math = "fast"
     limits: Limits = field(default_factory=Limits)
     precision: Precision = "f32"
     streamed_weights: bool | None = None
+    batch_invariant: bool = False
 
 
 class Pass(Protocol):

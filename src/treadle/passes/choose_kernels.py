@@ -55,12 +55,21 @@ def choose_kernels(
     *,
     streamed_weights: bool | None = None,
     plans: Mapping[Node, tuple[Plan, ...]] | None = None,
+    batch_invariant: bool = False,
 ) -> Lowered:
     """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own.
 
-    `plans` are those of the bodies of nodes that have such.
+    `plans` are those of the bodies of nodes that have such. `batch_invariant` is as in PassContext.
     """
-    ctx = LowerContext(graph, target, math, provider, streamed_weights=streamed_weights, plans=plans)
+    ctx = LowerContext(
+        graph,
+        target,
+        math,
+        provider,
+        streamed_weights=streamed_weights,
+        plans=plans,
+        batch_invariant=batch_invariant,
+    )
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
         if node.op == "sizes":

@@ -202,7 +202,9 @@ def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value], *
         return False
     if not multiplies(node, context.target, blocked=x in convolved):
         return False
-    return not prefers_winograd(node, context.target, context.math, streamed=streamed)
+    return not prefers_winograd(
+        node, context.target, context.math, streamed=streamed, batch_invariant=context.batch_invariant
+    )
 
 
 def _uses_of_each(node: Node) -> int:

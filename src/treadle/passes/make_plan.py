@@ -23,12 +23,14 @@ def make_plan(
     *,
     streamed_weights: bool | None = None,
     open_sizes: bool = False,
+    batch_invariant: bool = False,
 ) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all known: numbers or expressions. Consumes the graph.
 
     `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether
     no cache holds the model's weights come from memory in every run; None: as those of `graph` would. `open_sizes`:
     whether memory is planned at binding although no size in `graph` is open: it is a body in a graph where some are.
+    `batch_invariant` is as in PassContext.
 
     Raises LimitError if it needs too much memory.
     """
@@ -40,13 +42,29 @@ def make_plan(
     open_sizes = open_sizes or any(is_open(value.static_shape) for node in graph.nodes for value in node.outputs)
     plans = {
         node: tuple(
-            make_plan(body, target, math, provider, streamed_weights=streamed_weights, open_sizes=open_sizes)
+            make_plan(
+                body,
+                target,
+                math,
+                provider,
+                streamed_weights=streamed_weights,
+                open_sizes=open_sizes,
+                batch_invariant=batch_invariant,
+            )
             for body in node.attrs["optimized"]
         )
         for node in graph.nodes
         if "optimized" in node.attrs
     }
-    lowered = choose_kernels(graph, target, math, provider, streamed_weights=streamed_weights, plans=plans)
+    lowered = choose_kernels(
+        graph,
+        target,
+        math,
+        provider,
+        streamed_weights=streamed_weights,
+        plans=plans,
+        batch_invariant=batch_invariant,
+    )
     insert_prefetches(lowered.calls, target)
     after = dependencies(lowered)
     memory = plan_memory(graph, lowered, after, open_sizes=open_sizes)

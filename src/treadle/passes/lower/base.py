@@ -62,11 +62,14 @@ class LowerContext:
         *,
         streamed_weights: bool | None = None,
         plans: Mapping[Node, tuple[Plan, ...]] | None = None,
+        batch_invariant: bool = False,
     ) -> None:
         self.graph = graph
         self.provider = provider
         self.target = target
         self.math = math
+        self.batch_invariant = batch_invariant or math == "exact"
+        """Whether no result may depend on how many images or rows are computed with it."""
         self.streamed_weights = has_streamed_weights(graph, target) if streamed_weights is None else streamed_weights
         self.aliases: dict[Value, tuple[Value, int]] = {}
         self.in_place: set[Value] = set()

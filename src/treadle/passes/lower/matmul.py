@@ -51,7 +51,8 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     if 0 in (*product.batch, product.rows, product.columns):
         return []
-    return [_gemv(node, ctx, product, dtype)] if _is_dot_products(product) else _gemm(node, ctx, product, dtype)
+    by_dots = _is_dot_products(product) and not ctx.batch_invariant  # two rows are added in another order
+    return [_gemv(node, ctx, product, dtype)] if by_dots else _gemm(node, ctx, product, dtype)
 
 
 def bf16_product(node: Node) -> Operands | None:

@@ -153,11 +153,16 @@ class Passes:
 
     def pieces(self, step: Step, each: float) -> tuple[int, int]:
         """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to
-        share."""
+        share, and their number may decide."""
         others = step.outer * ceil_div(step.width, _COLUMNS)
         work = step.n * minimum(step.width, _COLUMNS) * each
         # The sample sizes decide: either way serves all sizes.
-        if not equals(step.turn, 1) or hint_of(others) >= 16 or hint_of(work) < 4 * CHUNK_NS:
+        if (
+            self.ctx.batch_invariant
+            or not equals(step.turn, 1)
+            or hint_of(others) >= 16
+            or hint_of(work) < 4 * CHUNK_NS
+        ):
             return 1, step.n
         pieces = maximum(1, minimum(ceil_div(64, others), floor_int(work / CHUNK_NS)))
         piece = ceil_div(step.n, pieces)

@@ -112,15 +112,16 @@ def takes_bf16(node: Node, target: Target, *, blocked: bool) -> bool:
     return shape.groups == 1 and shape.kernel[1] > 1 and shape.dilations[1] == 1
 
 
-def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -> bool:
+def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool, batch_invariant: bool) -> bool:
     """Whether a `conv` node of f32 is faster by Winograd's algorithm than with bf16 dot products; mostly, if open.
 
-    `streamed`: no cache holds the model's weights from one run to the next.
+    `streamed`: no cache holds the model's weights from one run to the next. `batch_invariant` is as in PassContext.
     """
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     if shape is None:
         return False
-    return permitted_tilings(shape, target, math, 1, streamed=streamed, bf16_dot=True) != (None,)
+    ways = permitted_tilings(shape, target, math, 1, streamed=streamed, bf16_dot=True, batch_invariant=batch_invariant)
+    return ways != (None,)
 
 
 def takes_bytes(node: Node, target: Target) -> bool:

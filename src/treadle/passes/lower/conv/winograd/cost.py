@@ -94,7 +94,7 @@ def tiling_of(method: Method, shape: ConvShape, target: Target, *, streamed: boo
     )
     down, across = method.tiles_of(shape.out_size)
     return Tiling(
-        **{field.name: getattr(method, field.name) for field in fields(method)},
+        **{field.name: getattr(method, field.name) for field in fields(Method)},
         images=shape.images,
         tiles_down=down,
         tiles_across=across,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from treadle.dtypes import bf16, f32
@@ -33,6 +34,9 @@ from treadle.plan.target import Target
 MOST_VARIANTS = 2
 """The most ways to compute one convolution in a plan: each has packed weights and kernels of its own."""
 
+_USUAL_IMAGES = 16
+"""The number of images for which a way is chosen that must serve all numbers."""
+
 
 def tilings_of(node: Node, shape: ConvShape, ctx: LowerContext) -> tuple[Tiling | None, ...]:
     """Returns the ways to compute a convolution between blocked fp32 or bf16 values; None is direct convolution.
@@ -43,23 +47,38 @@ def tilings_of(node: Node, shape: ConvShape, ctx: LowerContext) -> tuple[Tiling 
         return (None,)
     of_bf16 = node.operand(0).dtype == bf16
     return permitted_tilings(
-        shape, ctx.target, ctx.math, MOST_VARIANTS, streamed=ctx.streamed_weights, bf16_dot=of_bf16
+        shape,
+        ctx.target,
+        ctx.math,
+        MOST_VARIANTS,
+        streamed=ctx.streamed_weights,
+        bf16_dot=of_bf16,
+        batch_invariant=ctx.batch_invariant,
     )
 
 
 def permitted_tilings(
-    shape: ConvShape, target: Target, math: str, most: int, *, streamed: bool, bf16_dot: bool
+    shape: ConvShape,
+    target: Target,
+    math: str,
+    most: int,
+    *,
+    streamed: bool,
+    bf16_dot: bool,
+    batch_invariant: bool,
 ) -> tuple[Tiling | None, ...]:
     """Returns at most `most` ways; direct convolution alone where Winograd's algorithm is not permitted.
 
     It rounds differently from a sum of products, so it is used with math="fast" only. `streamed` and `bf16_dot` are as
-    in `choose_tiling`.
+    in `choose_tiling`. `batch_invariant`: there is one way, whatever the number of images.
     """
     if math != "fast" or not is_enabled("winograd") or shape.dilations != (1, 1) or shape.groups != 1:
         return (None,)
-    if not shape.is_open:
-        return (choose_tiling(shape, target, streamed=streamed, bf16_dot=bf16_dot),)
-    variants = choose_variants(shape, target, most, streamed=streamed, bf16_dot=bf16_dot)
+    usual, most = (replace(shape, images=_USUAL_IMAGES), 1) if batch_invariant else (shape, most)
+    if not usual.is_open:
+        best = choose_tiling(usual, target, streamed=streamed, bf16_dot=bf16_dot)
+        return (best if best is None or usual is shape else tiling_of(best, shape, target, streamed=streamed),)
+    variants = choose_variants(usual, target, most, streamed=streamed, bf16_dot=bf16_dot)
     return tuple(None if method is None else tiling_of(method, shape, target, streamed=streamed) for method in variants)
 
 
