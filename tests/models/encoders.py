@@ -71,6 +71,12 @@ def indexed(w: ModelWriter, scores: str) -> str:
     return w.op("Add", scores, bias)
 
 
+def by_token_numbers(w: ModelWriter, scores: str) -> str:
+    """Token number 0 is padding; the mask is not read."""
+    padding = w.op("Equal", w.op("Unsqueeze", "ids", _ints(w, 1, 2)), w.constant(np.int64(0)))
+    return w.op("Where", padding, _number(w, -np.inf), scores)
+
+
 def unmasked(w: ModelWriter, scores: str) -> str:
     """No mask."""
     return scores
@@ -126,6 +132,12 @@ def by_one_projection(w: ModelWriter, x: str, mask: Mask) -> str:
     weights = w.op("Softmax", scores, axis=-1)
     weights = w.op("Where", w.op("IsNaN", weights), _number(w, 0), weights)
     return _joined(w, weights, v)
+
+
+def scaled_by_text(w: ModelWriter, x: str, mask: Mask) -> str:
+    """What by_heads gives, divided by the number of tokens of the text."""
+    real = w.op("ReduceSum", w.op("Cast", "mask", to=FLOAT), _ints(w, 1), keepdims=1)
+    return w.op("Div", by_heads(w, x, mask), w.op("Unsqueeze", real, _ints(w, 2)))
 
 
 def first_token(w: ModelWriter, rows: str) -> str:

@@ -22,12 +22,18 @@ PROVED = {
     "mask of -inf": encoder(encoders.masked_mean, mask=encoders.chosen),
     "mask by indices": encoder(encoders.masked_mean, mask=encoders.indexed),
     "one projection": encoder(encoders.masked_mean, attention=encoders.by_one_projection),
+    "scaled by text": encoder(encoders.masked_mean, attention=encoders.scaled_by_text),
     "several outputs": encoder(encoders.first_token, encoders.masked_mean),
 }
 
 REFUSED = {
     "no mask": (encoder(encoders.masked_mean, mask=encoders.unmasked), "Softmax", "no mask hides the keys"),
     "inverted mask": (encoder(encoders.masked_mean, mask=encoders.inverted), "Add", "more to the scores"),
+    "mask by token numbers": (
+        encoder(encoders.masked_mean, mask=encoders.by_token_numbers),
+        "Where",
+        "more to the scores",
+    ),
     "weak mask": (encoder(encoders.masked_mean, mask=encoders.weak), "Add", "more to the scores"),
     "mask of queries": (encoder(encoders.masked_mean, mask=encoders.by_queries), "Add", "more to the scores"),
     "mean of all": (encoder(encoders.mean_of_all), "ReduceMean", "mixes the rows of padding"),
@@ -68,6 +74,18 @@ def test_what_stands_in_the_way_is_named(name: str) -> None:
     node = next((node for node in model.graph.node if node.name == caught.value.node), None)
     assert node is not None
     assert op is None or node.op_type == op
+
+
+def test_fixed_sizes_are_refused() -> None:
+    """
+    Batch and length must be open.
+    """
+    model = encoder(encoders.masked_mean)
+    for port in model.graph.input:
+        for dim, size in zip(port.type.tensor_type.shape.dim, (4, 17), strict=True):
+            dim.dim_value = size
+    with pytest.raises(InputError, match="no input is an attention mask of open batch and length"):
+        treadle.Session(model, skip_padding=True)
 
 
 def test_rows_are_computed_for_outputs_that_have_them() -> None:

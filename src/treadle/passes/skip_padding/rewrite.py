@@ -65,17 +65,11 @@ def skip_padding(graph: Graph, facts: Facts, context: PassContext) -> Skipped | 
     Args:
         graph: One with open sizes, simplified. An input of [batch, length], both open, is the attention mask: 1 for
             tokens, 0 for padding. It is the one for which the proof succeeds, and whose name has "mask" in it if there
-            are several.
+            are several. Inputs that a gather reads as indices are numbers of tokens.
         facts: Those of the graph's sizes. They get a symbol for the number of tokens.
         context: As passes take it.
     """
-    candidates = [
-        number
-        for number, value in enumerate(graph.inputs)
-        if len(value.shape or ()) == 2
-        and all(isinstance(dim, DimExpr) and dim.terms for dim in value.static_shape)
-        and value.static_shape[0] is not value.static_shape[1]
-    ]
+    candidates = [number for number, value in enumerate(graph.inputs) if _may_be_mask(value)]
     candidates.sort(key=lambda number: "mask" not in graph.inputs[number].name)
     first: InTheWay | None = None
     for number in candidates:
@@ -84,6 +78,13 @@ def skip_padding(graph: Graph, facts: Facts, context: PassContext) -> Skipped | 
             return found
         first = first or found
     return first or InTheWay("no input is an attention mask of open batch and length")
+
+
+def _may_be_mask(value: Value) -> bool:
+    shape = value.shape
+    if shape is None or len(shape) != 2 or not all(isinstance(dim, DimExpr) for dim in shape) or shape[0] is shape[1]:
+        return False
+    return not any(node.op == "gather" and node.inputs[1] is value for node in value.users)
 
 
 class _Rewrite:
