@@ -360,6 +360,11 @@ def at_least(size: int, number: int) -> bool:
     return size.least >= number if isinstance(size, DimExpr) else size >= number
 
 
+def least_of(size: int) -> float:
+    """Returns the lower bound of `size` for all values of the symbols."""
+    return size.least if isinstance(size, DimExpr) else size
+
+
 def at_most(size: int, number: int) -> bool:
     """Whether `size` is `number` or less for every value of the symbols. Nothing is assumed."""
     return size.most <= number if isinstance(size, DimExpr) else size <= number

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TypeGuard
 
 from treadle.errors import LimitError, ShapeError
-from treadle.graph.dim import at_least, atoms_of, broadcast_size, equals, hint_of, is_expression, maximum
+from treadle.graph.dim import at_least, atoms_of, broadcast_size, equals, hint_of, is_expression, least_of, maximum
 
 Dim = int | str
 Shape = tuple[Dim, ...]
@@ -40,8 +40,8 @@ def elements(shape: Iterable[int]) -> int:
         if dim < 0:
             raise ShapeError(f"shape {list(dims)} has a negative dimension")
         total *= dim
-    span = total if at_least(total, 1) else math.prod(maximum(dim, 1) for dim in dims)
-    if at_least(span, _MAX_ELEMENTS + 1):
+    if math.prod(max(least_of(dim), 1) for dim in dims) > _MAX_ELEMENTS:
+        span = total if at_least(total, 1) else math.prod(maximum(dim, 1) for dim in dims)
         but = ", not counting dimensions of 0" if total == 0 else ""
         raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")
     if len(dims) > _MAX_RANK:

@@ -162,19 +162,27 @@ def bounds_of(terms: Terms[A]) -> tuple[float, float]:
     least: float = 0
     most: float = 0
     for product, number in terms:
-        low, high = _times(_bounds_of_product(product), (number, number))
-        least, most = least + low, most + high
+        low, high = _bounds_of_product(product)
+        if (number < 0) != (low > high):  # bounds of what cannot be may be the wrong way round
+            low, high = high, low
+        least, most = least + _clamped(low * number), most + _clamped(high * number)
     return _clamped(least), _clamped(most)
 
 
 def _bounds_of_product(product: Product[A]) -> tuple[float, float]:
-    bounds: tuple[float, float] = (1, 1)
-    for factor in product:
+    if not product:
+        return 1, 1
+    first, *others = product
+    bounds = first.least, first.most
+    for factor in others:
         bounds = _times(bounds, (factor.least, factor.most))
     return bounds
 
 
 def _times(left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
+    if 0 <= left[0] <= left[1] and 0 <= right[0] <= right[1]:
+        low, high = (0 if 0 in (a, b) else a * b for a, b in zip(left, right, strict=True))
+        return _clamped(low), _clamped(high)
     corners = [0 if 0 in (a, b) else a * b for a in left for b in right]
     return _clamped(min(corners)), _clamped(max(corners))
 
