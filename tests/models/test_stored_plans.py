@@ -16,8 +16,12 @@ import treadle
 from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_branches import detector, feeds, nested
 from tests.models.test_open_plans import doubled_if_short, rows, total
+from treadle.codegen.artifact import MAGIC
 from treadle.compile import runner_of
+from treadle.dtypes import f32
 from treadle.errors import ThreadSettingError
+from treadle.graph.graph import Graph
+from treadle.ops.op import Info
 
 Array = np.ndarray[Any, Any]
 INT64 = onnx.TensorProto.INT64
@@ -264,3 +268,28 @@ class TestFurtherPlans:
         for session in sessions:
             assert session.run({"x": rows(3)})["mul4"].tobytes() == wanted["mul4"].tobytes()
         assert [session.compiles for session in sessions] == [1, 0]
+
+
+class TestPythonFunctions:
+    """The user's own functions."""
+
+    def scaled_by(self, factor: float) -> treadle.Session:
+        """Makes a session whose graph calls a function that has captured `factor`."""
+        graph = Graph("test")
+        x = graph.input("x", f32, (2, 4))
+        function = lambda arrays: [arrays[0] * np.float32(factor)]  # noqa: E731
+        attrs = {"function": function, "infer": lambda infos: [Info(f32, (2, 4))], "label": "PyFunc"}
+        y = graph.add("softmax", [graph.add("call", [x], attrs).outputs[0]], {"axis": 1}).outputs[0]
+        y.name = "y"
+        graph.outputs.append(y)
+        return treadle.Session(graph)
+
+    def test_models_with_functions_of_the_user_are_not_stored(self, folder: Path) -> None:
+        """What a function computes depends on more than its code: each session compiles its own."""
+        x = np.array([[0, 1, 2, 3], [3, 2, 1, 0]], np.float32)
+        for factor in (1, 2):
+            session = self.scaled_by(factor)
+            powers = np.exp(x * np.float32(factor))
+            np.testing.assert_allclose(session.run({"x": x})["y"], powers / powers.sum(1, keepdims=True), rtol=1e-4)
+            assert session.compiles == 1
+        assert not [file for file in folder.glob("*") if file.read_bytes().startswith(MAGIC)]

@@ -109,16 +109,16 @@ class DimExpr(Integer):
     """A size that is not known before binding: a sum of integer multiples of products of atoms.
 
     Equal expressions of one model are one object. `hint` is the value for the sample sizes; `least` and `most` are
-    bounds that hold for every size.
+    bounds that hold for every size. `normal` is what `facts.normal` has found.
     """
 
-    __slots__ = ("hint", "least", "most", "rules", "terms")
+    __slots__ = ("hint", "least", "most", "normal", "rules", "terms")
 
     def __init__(self, rules: Rules, terms: Terms[Atom], hint: int, bounds: tuple[float, float]) -> None:
         self.rules = rules
-        self.terms = terms
-        self.hint = hint
+        self.terms, self.hint = terms, hint
         self.least, self.most = bounds
+        self.normal: tuple[Terms[Atom], int, int] | None = None
 
     def __new__(cls, *_: Any) -> Self:
         """Make an instance without int's constructor, which type checkers expect."""
@@ -206,8 +206,7 @@ class DimExpr(Integer):
             return self.rules.is_less(other, self, or_equal=True)
         return not self.rules.is_negative(self - other)
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         return not self.rules.is_zero(self)

@@ -445,7 +445,9 @@ def _nested(terms: Terms[Atom]) -> tuple[int, int, int] | None:
 
 def normal(size: DimExpr) -> tuple[Terms[Atom], int, int]:
     """Returns (base, factor, constant): size = factor * base + constant, where base's first coefficient is positive."""
-    inner = polynomials.without_constant(size.terms)
-    factor = common_number(inner) * (1 if inner[0][1] > 0 else -1)
-    base = inner if factor == 1 else tuple((product, number // factor) for product, number in inner)
-    return base, factor, constant_of(size.terms)
+    if size.normal is None:
+        inner = polynomials.without_constant(size.terms)
+        factor = common_number(inner) * (1 if inner[0][1] > 0 else -1)
+        base = inner if factor == 1 else tuple((product, number // factor) for product, number in inner)
+        size.normal = base, factor, constant_of(size.terms)
+    return size.normal
