@@ -6,6 +6,7 @@ model: plan and bodies share them.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -139,11 +140,11 @@ def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str
     if isinstance(layout, TemplateLayout):
         own = {
             "symbols": layout.symbols,
-            "values": layout.constants.tolist(),
-            "operations": layout.operations.tolist(),
-            "operands": layout.operands.tolist(),
+            "values": _packed(layout.constants, np.int64),
+            "operations": _packed(layout.operations, np.int32),
+            "operands": _packed(layout.operands, np.int32),
             "guards": list(layout.guards),
-            "rivals": list(layout.rivals),
+            "rivals": _packed(layout.rivals, np.int32),
         }
     else:
         own = {"arena": layout.arena_bytes}
@@ -193,9 +194,9 @@ class _Restored:
         if "symbols" in record:
             return TemplateLayout(
                 symbols=record["symbols"],
-                constants=np.array(record["values"], np.int64),
-                operations=np.array(record["operations"], np.int32).reshape(-1, 2),
-                operands=np.array(record["operands"], np.int32),
+                constants=_unpacked(record["values"], np.int64),
+                operations=_unpacked(record["operations"], np.int32).reshape(-1, 2),
+                operands=_unpacked(record["operands"], np.int32),
                 guards=record["guards"],
                 steps=[
                     StepTemplate(self._open_body(body), [(buffer, at) for buffer, at in pointers], *rest)
@@ -205,7 +206,7 @@ class _Restored:
                 tasks=[(first, count, blocking) for first, count, blocking in record["tasks"]],
                 successors=record["successors"],
                 buffers=buffers,
-                rivals=[(one, other) for one, other in record["rivals"]],
+                rivals=[(one, other) for one, other in _unpacked(record["rivals"], np.int32).reshape(-1, 2).tolist()],
                 scratch_bytes=record["scratch"],
                 outputs=[OutputTemplate(tuple(shape), _dtype(name)) for name, shape in record["results"]],
                 failures=FAILURES,
@@ -245,6 +246,15 @@ class _Restored:
 
 def _form(record: Mapping[str, Any]) -> ControlForm:
     return FORMS[record["form"]](*record["fields"])
+
+
+def _packed(numbers: Array | Sequence[tuple[int, int]], dtype: type[np.integer[Any]]) -> str:
+    """Returns the text of `numbers`: shorter than JSON's, and read faster."""
+    return base64.b64encode(np.asarray(numbers, dtype).tobytes()).decode()
+
+
+def _unpacked(text: str, dtype: type[np.integer[Any]]) -> Array:
+    return np.frombuffer(bytearray(base64.b64decode(text)), dtype)
 
 
 def address_of(array: Array) -> int:
