@@ -247,7 +247,8 @@ def _loop(case: Case) -> list[Array]:
         stacked.append(state @ matrix + item)
         state = stacked[-1] + number
     shape = (len(stacked), *state.shape)
-    return [state, np.array(stacked).reshape(shape), np.array(len(stacked))]
+    results = [state, np.array(stacked).reshape(shape), np.array(len(stacked))]
+    return results if case.outputs == 3 else [results[0], results[2]]
 
 
 def _non_zero(case: Case) -> list[Array]:

@@ -9,8 +9,8 @@ from treadle.graph.graph import Graph
 ROWS = 3
 
 
-def _body(size: int, limit: float | None) -> Graph:
-    """Goes on while the sum of what it carries is below `limit`, or always."""
+def _body(size: int, *, stacks: bool) -> Graph:
+    """Always goes on, and stacks an item if `stacks`."""
     graph = Graph("body")
     number = graph.input("number", dtypes.i64, ())
     state = graph.input("state", dtypes.f32, (ROWS, size))
@@ -22,17 +22,13 @@ def _body(size: int, limit: float | None) -> Graph:
 
     product = add("add", add("matmul", state, matrix), item)
     after = add("add", product, add("cast", number, to=dtypes.f32))
-    again = graph.constant(np.array(True), "again")
-    if limit is not None:
-        total = add("reduce_sum", after, axes=(0, 1), keepdims=False)
-        again = add("lt", total, graph.constant(np.array(limit, np.float32), "limit"))
-    graph.outputs = [again, after, product]
-    for value, dtype in zip(graph.outputs, (dtypes.boolean, dtypes.f32, dtypes.f32), strict=True):
-        value.dtype = dtype
+    graph.outputs = [graph.constant(np.array(True), "again"), after, *([product] if stacks else [])]
+    for value in graph.outputs[1:]:
+        value.dtype = dtypes.f32
     return graph
 
 
-def _case(name: str, size: int, items: int, *constant: int, limit: object = None, below: float | None = None) -> Case:
+def _case(name: str, size: int, items: int, *constant: int, limit: int | None = None, stacks: bool = True) -> Case:
     operands = (
         None if limit is None else np.array(limit),
         None,
@@ -40,8 +36,8 @@ def _case(name: str, size: int, items: int, *constant: int, limit: object = None
         floats("loop.items", items, ROWS, size),
         floats("loop.matrix", size, size) / max(size, 1),
     )
-    attrs = {"body": _body(size, below), "carried": 1, "sliced": 1, "padded": False}
-    return Case(f"loop/{name}", "loop", attrs, operands, frozenset(constant), outputs=3)
+    attrs = {"body": _body(size, stacks=stacks), "carried": 1, "sliced": 1, "padded": False}
+    return Case(f"loop/{name}", "loop", attrs, operands, frozenset(constant), outputs=3 if stacks else 2)
 
 
 CASES = [
@@ -50,6 +46,8 @@ CASES = [
     _case("once", 17, 1),
     _case("never", 5, 0),
     _case("limit", 8, 5, 0, limit=2),
+    _case("limit_below_items", 8, 5, limit=2, stacks=False),
+    _case("limit_beyond_items", 8, 5, limit=7, stacks=False),
     _case("known_matrix", 130, 3, 4),
     _case("known_initial_value", 6, 3, 2),
     _case("empty", 0, 3),

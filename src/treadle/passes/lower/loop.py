@@ -30,6 +30,8 @@ def lower_loop(node: Node, ctx: LowerContext) -> list[Call] | None:
     values = [value for value in node.inputs[2:] if value is not None]
     initial, sliced = values[: form.carried], values[form.carried : form.carried + form.sliced]
     captured = values[form.carried + form.sliced :]
+    if most is None and sliced:
+        most = sliced[0].static_shape[0]  # the step compares it with the limit
     results, stacked = node.outputs[: form.carried], node.outputs[form.carried : -1]
     spare = [ctx.temporary(f"{value.name}.spare", value.known_dtype, value.static_shape) for value in results]
     # The body holds what is known of captured values and does not read them, so that any address will do.
