@@ -166,7 +166,11 @@ class Emitter:
         """Return the results of `node` if they are known, or computed from small operands that are."""
         if all(info.value is not None for info in infos):
             return [np.asarray(info.value) for info in infos]
-        if node.op == "call" or any(info.shape is None or is_open(info.shape) for info in infos):
+        if (
+            node.op == "call"
+            or not OPS[node.op].folds
+            or any(info.shape is None or is_open(info.shape) for info in infos)
+        ):
             return None
         arrays = [None if value is None else known_value(value) for value in node.inputs]
         operands = [value for value in node.inputs if value is not None]

@@ -14,8 +14,10 @@ from treadle.frontends.tensorflow.body import Body, Library, expanded, ordered
 from treadle.frontends.tensorflow.body_steps import split_body
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.control import Branches, DeferredNode, DeferredPart, ListLoop, Loop, result_dtypes
+from treadle.frontends.tensorflow.core_loops import carries, loop_body, places_of
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts, resolve_frame_aliases, without_frames
+from treadle.frontends.tensorflow.list_loops import SplitStep
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.frontends.tensorflow.nodes import NODES
 from treadle.frontends.tensorflow.switches import SIDES, branch_parts, without_switches
@@ -184,7 +186,41 @@ class Translation:
         tested = BodyPart(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
         stepped = BodyPart(step.title, step.body, split.given, split.wanted)
         both = self._step_and_test(stepped, tested, split.next_slots())
+        found = self._add_core_loop(values, tested, both, split)
+        if found is not None:
+            return found
         return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
+
+    def _add_core_loop(
+        self, values: list[Value], test: BodyPart, both: Template, split: SplitStep[Ref]
+    ) -> Sequence[Value] | None:
+        """Add a loop that the native core runs, and return its results.
+
+        None if it has lists, if shapes are not known or change between iterations, or if its body needs Python.
+        """
+        plain = [values[place] for place in split.plain]
+        if self.depth >= MOST_TRIED or any(split.lists) or len(plain) < len(values):
+            return None
+        if not all(value.shape is not None and is_static(value.shape) for value in plain):
+            return None
+        try:
+            body = both.build([(value.known_dtype, value.static_shape) for value in plain])
+        except OPERAND_ERRORS:
+            return None
+        carried, captured = places_of(split.next_slots())
+        if not carries(body, [plain[place] for place in carried]):
+            return None
+        name = self.emitter.name
+        given: Env = dict(zip(test.given, plain, strict=True))
+        condition = self._translate_inline(test.body, given, test.wanted, test.title)[test.wanted[0]]
+        self.emitter.name = name
+        operands = [None, condition, *(plain[place] for place in (*carried, *captured))]
+        attrs = {"body": loop_body(body, carried, captured), "carried": len(carried), "sliced": 0, "padded": False}
+        changed = self.emitter.add_many("loop", operands, len(carried) + 1, **attrs)
+        results = values[: len(split.lists)]
+        for place, value in zip(split.results, changed, strict=False):
+            results[place] = value
+        return results
 
     def _step_and_test(self, step: BodyPart, test: BodyPart, next_slots: Sequence[int | None]) -> Template:
         """Return one template for a step and the test of the next iteration.

@@ -17,6 +17,7 @@ from treadle.frontends.tensorflow.tensors import NUMBERS, shape_message, to_arra
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
 from treadle.ops.evaluate import evaluate
+from treadle.plan.control_flow import Loop
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
@@ -301,6 +302,15 @@ def test_only_the_taken_function_of_a_branch_runs() -> None:
     np.testing.assert_allclose(session.run({"x": x, "flag": np.array(False)})["y"], softmax(x[None, :2]), rtol=1e-5)
 
 
+def assert_native(session: treadle.Session) -> None:
+    """
+    Check that the plan has a loop, and no step in Python.
+    """
+    plan = session.plans()[0]
+    assert any(isinstance(call.control, Loop) for call in plan.calls)
+    assert all(call.function is None for call in plan.calls)
+
+
 def test_loops_of_functions_repeat_while_the_test_is_true() -> None:
     """
     A While node doubles until the largest element reaches 100.
@@ -310,8 +320,12 @@ def test_loops_of_functions_repeat_while_the_test_is_true() -> None:
     w.node("StatelessWhile", x, T=[f32], cond=function_attr("small"), body=function_attr("double"), name="loop")
     w.node("Neg", "loop", name="y")
 
-    found = run(w, {"x": np.float32([1, 3])})["y"]
-    assert found.tolist() == [-64, -192]
+    session = treadle.Session(w.bytes())
+    for rows in (1, 2, 9):
+        found = session.run({"x": np.float32([1, 3] * rows)})["y"]
+        assert found.tolist() == [-64, -192] * rows
+    assert session.compiles == 1
+    assert_native(session)
 
 
 def test_loops_of_tensorflow_1_repeat_while_the_test_is_true() -> None:
@@ -325,6 +339,7 @@ def test_loops_of_tensorflow_1_repeat_while_the_test_is_true() -> None:
         found = session.run({"x": x, "n": np.array(n, np.int32)})
         np.testing.assert_array_equal(found["y"], -x * 3**n)
         np.testing.assert_array_equal(found["exit"], x * 3**n)
+    assert_native(session)
 
 
 @pytest.mark.parametrize("op", ["PartitionedCall", "double"])
