@@ -169,13 +169,14 @@ def test_results_of_unknown_shape_are_a_reason() -> None:
 
 
 def test_the_bodies_of_branches_are_counted() -> None:
-    """A branch is compiled in the run that takes it first."""
+    """A branch whose sides differ in shape is compiled in the run that takes it first."""
     w = Writer()
     x, flag = w.input("x", (None, 8)), w.input("choice", (), "bool")
     w.function("smooth", {"a": f32}, {"r": "of:softmax:0"}, [("of", "Softmax", ["a"], {"T": f32})])
-    w.function("negate", {"a": f32}, {"r": "of:y:0"}, [("of", "Neg", ["a"], {"T": f32})])
+    square = ("of", "MatMul", ["a", "a"], {"T": f32, "transpose_b": True})
+    w.function("square", {"a": f32}, {"r": "of:product:0"}, [square])
     w.node("If", flag, x, T=None, Tin=[f32], Tout=[f32], Tcond=boolean, name="y",
-           then_branch=function_attr("smooth"), else_branch=function_attr("negate"))  # fmt: skip
+           then_branch=function_attr("smooth"), else_branch=function_attr("square"))  # fmt: skip
     session = treadle.Session(w.bytes())
     assert str(session.why_per_size()) == "branches and loops are compiled for known sizes: y (If)"
 

@@ -14,7 +14,7 @@ from treadle.frontends.tensorflow.body import Body, Library, expanded, ordered
 from treadle.frontends.tensorflow.body_steps import split_body
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.control import Branches, DeferredNode, DeferredPart, ListLoop, Loop, result_dtypes
-from treadle.frontends.tensorflow.core_loops import carries, loop_body, places_of
+from treadle.frontends.tensorflow.core_control import agree, carries, decides, loop_body, places_of
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts, resolve_frame_aliases, without_frames
 from treadle.frontends.tensorflow.list_loops import SplitStep
@@ -149,12 +149,19 @@ class Translation:
     def _add_branch(
         self, node: Node, values: list[Value], templates: Sequence[Template], dtypes: Sequence[DType]
     ) -> Sequence[Value]:
-        """Add a step that runs one of two templates, chosen by the first value, on the other values."""
-        found = add_call(self.emitter, node, values, Branches(*templates), dtypes)
+        """Add a step that runs one of two templates, chosen by the first value, on the other values.
+
+        The native core runs it if shapes are known and agree, and neither side needs Python.
+        """
+        sides: list[Graph | None] = [None, None]
         if self.depth < MOST_TRIED and all(value.shape is not None and is_static(value.shape) for value in values):
-            both = [_shapes(template, values[1:]) for template in templates]
-            for value, *shapes in zip(found, *both, strict=False):
-                value.shape = shapes[0] if shapes[0] == shapes[1] else None
+            sides = [_built(template, values[1:]) for template in templates]
+        yes, no = sides
+        if yes is not None and no is not None and decides(values[0]) and agree(yes, no, dtypes):
+            return self.emitter.add_many("branch", values, len(dtypes), yes=yes, no=no)
+        found = add_call(self.emitter, node, values, Branches(*templates), dtypes)
+        for value, *shapes in zip(found, *map(_shapes, sides), strict=False):
+            value.shape = shapes[0] if shapes[0] == shapes[1] else None
         return found
 
     def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
@@ -203,12 +210,9 @@ class Translation:
             return None
         if not all(value.shape is not None and is_static(value.shape) for value in plain):
             return None
-        try:
-            body = both.build([(value.known_dtype, value.static_shape) for value in plain])
-        except OPERAND_ERRORS:
-            return None
+        body = _built(both, plain)
         carried, captured = places_of(split.next_slots())
-        if not carries(body, [plain[place] for place in carried]):
+        if body is None or not carries(body, [plain[place] for place in carried]):
             return None
         name = self.emitter.name
         given: Env = dict(zip(test.given, plain, strict=True))
@@ -340,11 +344,17 @@ def constant_array(node: Node) -> Array:
     return array
 
 
-def _shapes(template: Template, values: Sequence[Value]) -> list[StaticShape | None]:
-    """Return the shapes of the results of `template` for such values; None for unknown ones."""
+def _built(template: Template, values: Sequence[Value]) -> Graph | None:
+    """Return the graph of `template` for such values, whose shapes are known; None if they do not fit."""
     try:
-        graph = template.build([(value.known_dtype, value.static_shape) for value in values])
+        return template.build([(value.known_dtype, value.static_shape) for value in values])
     except OPERAND_ERRORS:
+        return None
+
+
+def _shapes(graph: Graph | None) -> list[StaticShape | None]:
+    """Return the shapes of the results of `graph`; None for unknown ones."""
+    if graph is None:
         return []
     return [
         value.static_shape if value.shape is not None and is_static(value.shape) else None for value in graph.outputs

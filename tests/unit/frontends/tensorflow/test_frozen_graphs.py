@@ -17,7 +17,7 @@ from treadle.frontends.tensorflow.tensors import NUMBERS, shape_message, to_arra
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
 from treadle.ops.evaluate import evaluate
-from treadle.plan.control_flow import Loop
+from treadle.plan.control_flow import Branch, Loop
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
@@ -302,12 +302,32 @@ def test_only_the_taken_function_of_a_branch_runs() -> None:
     np.testing.assert_allclose(session.run({"x": x, "flag": np.array(False)})["y"], softmax(x[None, :2]), rtol=1e-5)
 
 
-def assert_native(session: treadle.Session) -> None:
+def test_a_branch_of_one_shape_runs_in_the_native_run() -> None:
     """
-    Check that the plan has a loop, and no step in Python.
+    One plan holds both sides, for all sizes.
+    """
+    w = with_functions()
+    w.function("turn", {"a": f32}, {"r": "turned:y:0"}, [("turned", "Neg", ["a"], {"T": f32})])
+    flag, x = w.input("flag", (), "bool"), w.input("x", (None,))
+    y = w.node("If", flag, x, T=None, Tin=[f32], Tout=[f32], Tcond=boolean, name="branch",
+               then_branch=function_attr("double"), else_branch=function_attr("turn"))  # fmt: skip
+    w.node("Neg", y, name="y")
+    session = treadle.Session(w.bytes())
+    for rows in (1, 4):
+        x = X.reshape(-1)[:rows]
+        np.testing.assert_array_equal(session.run({"x": x, "flag": np.array(True)})["y"], -2 * x)
+        np.testing.assert_array_equal(session.run({"x": x, "flag": np.array(False)})["y"], x)
+
+    assert session.compiles == 1
+    assert_native(session, Branch)
+
+
+def assert_native(session: treadle.Session, kind: type = Loop) -> None:
+    """
+    Check that the plan has control flow of this kind, and no step in Python.
     """
     plan = session.plans()[0]
-    assert any(isinstance(call.control, Loop) for call in plan.calls)
+    assert any(isinstance(call.control, kind) for call in plan.calls)
     assert all(call.function is None for call in plan.calls)
 
 

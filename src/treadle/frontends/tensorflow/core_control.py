@@ -1,12 +1,26 @@
-"""Loops whose shapes are known as loops of the native core."""
+"""Branches and loops of known shapes as those of the native core."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from treadle import dtypes
+from treadle.dtypes import DType
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.value import Value
+
+
+def decides(predicate: Value) -> bool:
+    """Return whether the core takes a side by this value: a bool scalar. TensorFlow takes other values too."""
+    return (predicate.dtype, predicate.shape) == (dtypes.boolean, ())
+
+
+def agree(yes: Graph, no: Graph, wanted: Sequence[DType]) -> bool:
+    """Return whether two sides give results of the same known shapes, and of the wanted dtypes, without Python."""
+    forms, others = ([(value.dtype, value.shape) for value in side.outputs] for side in (yes, no))
+    if forms != others or [dtype for dtype, _ in forms] != list(wanted) or dtypes.string in wanted:
+        return False
+    return all(shape is not None for _, shape in forms) and not (_needs_python(yes) or _needs_python(no))
 
 
 def places_of(slots: Sequence[int | None]) -> tuple[list[int], list[int]]:
@@ -18,13 +32,13 @@ def places_of(slots: Sequence[int | None]) -> tuple[list[int], list[int]]:
 def carries(step: Graph, values: Sequence[Value]) -> bool:
     """Return whether `step` gives the next of these values, of the same dtypes and shapes, then one bool.
 
-    Nothing in it may run as Python: such nodes have effects, or are compiled in the run.
+    Nothing in it may need Python.
     """
     *after, again = step.outputs
-    if (again.dtype, again.shape) != (dtypes.boolean, ()) or any(node.op == "call" for node in all_nodes(step)):
+    if not decides(again) or _needs_python(step):
         return False
     same = ((one.dtype, one.shape) == (other.dtype, other.shape) for one, other in zip(values, after, strict=True))
-    return bool(values) and all(same) and all(value.dtype is not dtypes.string for value in step.inputs)
+    return bool(values) and all(same)
 
 
 def loop_body(step: Graph, carried: Sequence[int], captured: Sequence[int]) -> Graph:
@@ -33,3 +47,9 @@ def loop_body(step: Graph, carried: Sequence[int], captured: Sequence[int]) -> G
     step.inputs = [iteration, *(step.inputs[place] for place in (*carried, *captured))]
     step.outputs = [step.outputs[-1], *step.outputs[:-1]]
     return step
+
+
+def _needs_python(graph: Graph) -> bool:
+    """Return whether a node runs as Python: it has effects, takes strings, or is compiled in the run."""
+    strings = any(value.dtype is dtypes.string for value in graph.inputs)
+    return strings or any(node.op == "call" for node in all_nodes(graph))
