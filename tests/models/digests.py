@@ -15,7 +15,7 @@ import numpy as np
 import treadle
 from tests.models import small
 from tests.ops.case import graph_of
-from tests.ops.suite import CASES
+from tests.ops.suite import CASES, defined
 from treadle import _native
 from treadle.codegen.target import detect
 from treadle.compile import runner_of
@@ -38,10 +38,11 @@ def digest(arrays: list[np.ndarray]) -> str:
 
 def op_case(index: int) -> Run:
     """Compiles the op case of that number."""
-    graph, inputs = graph_of(CASES[index])
+    case = CASES[index]
+    graph, inputs = graph_of(case)
     runnable = compile_specialized(graph, Options(detect()))
     arrays = [np.array(array, order="C") for array in inputs.values()]
-    return lambda team, intra, inter: digest(runnable.run(arrays, team, Request(intra, inter)))
+    return lambda team, intra, inter: digest(defined(case, runnable.run(arrays, team, Request(intra, inter))))
 
 
 def model(name: str) -> Run:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from tests.ops.case import Case, graph_of
-from tests.ops.suite import CASES
+from tests.ops.suite import CASES, defined
 from treadle import _native
 from treadle.driver import Options, compile_specialized, plans_of
 from treadle.errors import RunError
 from treadle.graph.graph import Graph
 from treadle.ops.evaluate import evaluate
-from treadle.ops.table import OPS
 from treadle.plan.target import Target
 
 TEAMS = [_native.Team(f"test{intra}{inter}", intra, inter) for intra, inter in ((1, 1), (2, 2), (4, 3))]
@@ -20,9 +19,6 @@ TEAMS = [_native.Team(f"test{intra}{inter}", intra, inter) for intra, inter in (
 WITHOUT_KERNEL = {"call", "lrn", "pick_channels"}
 """Ops that run by their NumPy reference: always, but for pick_channels, which passes make where values are in blocks of
 channels."""
-
-COUNTED = {"non_zero": 1, "non_max_suppression": 0}
-"""Ops that find a number of elements, with the axis along which they find them."""
 
 FP32_RELATIVE = 1e-5
 SMALLER = {"float16": 2e-3, "bfloat16": 2e-2, "float64": 1e-12}
@@ -47,13 +43,6 @@ def agree(got: np.ndarray, wanted: np.ndarray) -> bool:
         return False
     norm = np.linalg.norm(wanted[finite])
     return bool(np.linalg.norm(got[finite] - wanted[finite]) <= limit * max(norm, 1e-30))
-
-
-def defined(case: Case, outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The outputs without memory that the op leaves as it was."""
-    if case.op not in COUNTED:
-        return outputs
-    return [*OPS["counted"].evaluate({"axis": COUNTED[case.op]}, outputs), outputs[1]]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.errors import ShapeError
-from treadle.graph.dim import equals, maximum, minimum
+from treadle.graph.dim import maximum, minimum
 from treadle.graph.graph import Graph
 from treadle.graph.shape import elements, text
 from treadle.ops.bodies import infer_body, run_body
@@ -175,4 +175,4 @@ def _present(inputs: Sequence[Info | None], number: int) -> Info:
 def _is_same(one: Info, other: Info) -> bool:
     if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
         return False
-    return all(equals(size, same) for size, same in zip(one.shape, other.shape, strict=True))
+    return all(size == same for size, same in zip(one.shape, other.shape, strict=True))

@@ -13,7 +13,7 @@ from treadle.compat.torch.functions.promotion import Operand, as_tensor, cast
 from treadle.compat.torch.functions.rule import of_op
 from treadle.compat.torch.functions.shape import ints, transpose
 from treadle.compat.torch.overflow import checked_scalar
-from treadle.compat.torch.recording import emit
+from treadle.compat.torch.recording import emit, emit_many
 from treadle.compat.torch.tensor import Tensor
 
 
@@ -60,7 +60,7 @@ def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
 @tensor_function
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Returns the positions of nonzero elements, [count, axes]; with `as_tuple` a tensor [count] for each axis."""
-    found = transpose(emit("non_zero", input), 0, 1)
+    found = transpose(emit("counted", *emit_many("non_zero", input, outputs=2), axis=1), 0, 1)
     return tuple(found[:, axis] for axis in range(input.ndim)) if as_tuple else found
 
 
