@@ -266,3 +266,12 @@ def test_a_run_may_leave_out_what_other_outputs_need(ort: ModuleType) -> None:
     options = ort.RunOptions()
     options.only_execute_path_to_fetches = True
     np.testing.assert_array_equal(session(ort).run(["j"], FEEDS, options)[0], I + I)
+
+
+@pytest.mark.parametrize("name", ["?", "None", "unk__7"])
+def test_dimensions_with_the_name_of_a_wildcard_may_differ(ort: ModuleType, name: str) -> None:
+    made = session(ort, models.same(models.FLOAT, [name, name]))
+    for shape in ((2, 3), (4, 4), (1, 5)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        np.testing.assert_array_equal(made.run(None, {"a": x})[0], x)
+    assert made.get_inputs()[0].shape == [name, name]

@@ -1,5 +1,6 @@
 """Maps ONNX types and shapes to DTypes and Shapes."""
 
+import re
 from collections.abc import Iterator
 from itertools import count
 
@@ -73,8 +74,12 @@ def with_article(variant: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
+_IS_WILDCARD = re.compile(r"\?|None|unk__\d+").fullmatch
+"""Finds names that exporters give to every dimension that they do not know: equal ones may have different sizes."""
+
+
 class Symbols:
-    """Names for dimensions: those the model gives, and `?0`, `?1`, ... for unnamed ones."""
+    """Names for dimensions: those the model gives, and `?0`, `?1`, ... for unnamed ones and wildcards."""
 
     def __init__(self) -> None:
         self._numbers: Iterator[int] = count()
@@ -88,6 +93,6 @@ class Symbols:
     def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             return int(dim.dim_value)
-        if dim.HasField("dim_param") and dim.dim_param:
+        if dim.HasField("dim_param") and dim.dim_param and not _IS_WILDCARD(dim.dim_param):
             return str(dim.dim_param)
         return f"?{next(self._numbers)}"
