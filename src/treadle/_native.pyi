@@ -475,9 +475,9 @@ def check_run() -> None:
 def trace_start() -> None:
     """Drop earlier events and start recording."""
 
-def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int, int]]:
+def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int, int, int]]:
     """Stop recording. Return the events by start time.
 
-    Each is one worker's part in a step: (program id, step, team, slot, OS thread, start_ns, end_ns, chunks, run id).
-    Slots count from 0; -1 - i is blocking worker i. Times are CLOCK_MONOTONIC.
+    Each is one worker's part in a step: (program id, step, team, slot, OS thread, start_ns, end_ns, chunks, run id,
+    iteration, -1 outside loops). Slots count from 0; -1 - i is blocking worker i. Times are CLOCK_MONOTONIC.
     """

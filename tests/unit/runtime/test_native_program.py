@@ -274,8 +274,8 @@ def test_events_name_step_slot_and_time(team):
     events = _native.trace_stop()
 
     assert sorted(event[1] for event in events) == list(range(6))
-    for program_id, _step, its_team, place, thread, start, end, chunks, _run in events:
-        assert program_id == program.id
+    for program_id, _step, its_team, place, thread, start, end, chunks, _run, iteration in events:
+        assert (program_id, iteration) == (program.id, -1)
         assert its_team == events[0][2] > 0
         assert 0 <= place < team.limits[0]
         assert thread > 0
