@@ -1,7 +1,7 @@
 """Packages that use onnxruntime give the same answers on treadle, without a change of theirs.
 
-magika 1.0.3 (Apache-2.0) finds the kind of a content, rapidocr-onnxruntime 1.4.4 (Apache-2.0) reads text in images. Both
-bring models. `scripts/test_packages` installs them.
+magika 1.0.3 (Apache-2.0) finds the kind of a content, rapidocr-onnxruntime 1.4.4 (Apache-2.0) reads text in images.
+Both bring models. `scripts/test_packages` installs them.
 """
 
 from __future__ import annotations
