@@ -15,6 +15,7 @@ import pytest
 import treadle
 from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_branches import detector, feeds, nested
+from tests.models.test_loops import SIZE, looping
 from tests.models.test_open_plans import doubled_if_short, rows, total
 from treadle.codegen.artifact import MAGIC
 from treadle.compile import runner_of
@@ -50,7 +51,7 @@ def assert_same_bits(one: treadle.Session, other: treadle.Session, given: Mappin
 
 
 class TestBranches:
-    """The bodies of a branch are plans in the plan."""
+    """The bodies of branches and loops are plans in the plan."""
 
     @pytest.mark.parametrize("rows", [5, "rows"])
     def test_a_second_session_compiles_nothing(self, tmp_path: Path, rows: int | str) -> None:
@@ -72,6 +73,20 @@ class TestBranches:
         x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
         assert_same_bits(first, second, {"x": x, "a": np.array(a), "b": np.array(b)})
+        assert (first.compiles, second.compiles) == (1, 0)
+
+    @pytest.mark.parametrize("rows", [2, "rows"])
+    @pytest.mark.parametrize("limit", [7, "limit"])
+    def test_loops_are_stored(self, tmp_path: Path, rows: int | str, limit: int | str) -> None:
+        """Their sizes are those of the run."""
+        path = saved(tmp_path, looping(limit, rows=rows))
+        first, second = treadle.Session(path), treadle.Session(path)
+
+        for number in (2,) if rows == 2 else (1, 2, 9):
+            given = {"x": np.ones((number, SIZE), np.float32), "rate": np.float32(0.1)}
+            if limit == "limit":
+                given["limit"] = np.array(5)
+            assert_same_bits(first, second, given)
         assert (first.compiles, second.compiles) == (1, 0)
 
     def test_nodes_of_bodies_can_be_capped_by_their_names(self, tmp_path: Path) -> None:
