@@ -277,7 +277,7 @@ class InferenceSession:
     def _is_known(self, given: Mapping[str, Any]) -> bool:
         """Return True if arrays of these names, dtypes and shapes were checked before."""
         try:
-            return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()]) in self._checked
+            return _form_of(given) in self._checked
         except (AttributeError, TypeError):  # no arrays, or no mapping
             return False
 
@@ -291,16 +291,15 @@ class InferenceSession:
             feeds = {name: value.numpy() if isinstance(value, OrtValue) else value for name, value in given.items()}
             with peer.translated(), peer.options_of(run_options) as options:
                 return dict(zip(names, self._peer.run(names, feeds, options), strict=True))
-        overridden = next((name for name in given.keys() if name in self._optional), None)  # noqa: SIM118
-        if overridden is not None:
-            self._override(overridden)
+        if overridden := given.keys() & self._optional:
+            self._override(min(overridden))
             return self._results(names, given, run_options)
         arrays = arrays_of(self._inputs, given)
         check_names(names, self._outputs)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
         if all(type(one) is np.ndarray for one in given.values()):
-            self._checked.add(tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()]))
+            self._checked.add(_form_of(given))
         with translated():
             if run_options is None:
                 results: Mapping[str, Any] = self._sess.run(arrays)
@@ -408,6 +407,10 @@ class InferenceSession:
         profile = self.__dict__.get("_profile")
         if profile is not None:
             profile.drop()
+
+
+def _form_of(given: Mapping[str, Array]) -> tuple[Any, ...]:
+    return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()])
 
 
 def _describe(model: Any) -> Any:
