@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from treadle.codegen.emit.heap import Heap
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.lanes import any_lane, repeat_while
 from treadle.codegen.emit.loops import loop, when
@@ -69,46 +70,25 @@ def emit_suppress_boxes(k: Kernel, spec: SuppressBoxesSpec) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heap:
+class _Heap(Heap[ir.Value]):
     """The boxes at the start of the scratch: each comes before its children in the order of scores."""
 
-    k: Kernel
     scores: ir.Value
 
     def at(self, place: Index) -> ir.Value:
         """The box at a place."""
         return load(self.k, self.k.scratch, place, i64)
 
-    def before(self, one: ir.Value, other: ir.Value) -> ir.Value:
+    def put(self, place: Index, entry: ir.Value) -> None:
+        """Set the box at a place."""
+        store(self.k, entry, self.k.scratch, place, i64)
+
+    def above(self, one: ir.Value, other: ir.Value) -> ir.Value:
         """Whether box `one` has the higher score, or the same and comes first."""
         k = self.k
         left, right = load(k, self.scores, one, f32), load(k, self.scores, other, f32)
         equal = k.b.and_(k.b.fcmp_ordered("==", left, right), k.less(one, other))
         return k.b.or_(k.b.fcmp_ordered(">", left, right), equal)
-
-    def sift(self, root: Index, box: ir.Value, size: Index) -> None:
-        """Put `box` at `root` or below, in a heap of `size` places that is in order below `root`."""
-        k = self.k
-        last = k.sub(size, 1)
-
-        def child(place: ir.Value) -> ir.Value:
-            return as_i64(k.add(k.mul(place, 2), 1))
-
-        def unfinished(state: list[ir.Value]) -> ir.Value:
-            return k.b.and_(k.less(child(state[0]), size), k.less(state[1], 1))
-
-        def down(state: list[ir.Value]) -> list[ir.Value]:
-            left = child(state[0])
-            right = as_i64(k.min(k.add(left, 1), last))
-            place = k.b.select(self.before(self.at(left), self.at(right)), left, right)
-            best = self.at(place)
-            sinks = self.before(best, box)
-            with when(k, sinks):
-                store(k, best, k.scratch, state[0], i64)
-            return [k.b.select(sinks, place, state[0]), k.b.select(sinks, I64(0), I64(1))]
-
-        place, _ = repeat_while(k, [as_i64(root), I64(0)], unfinished, down)
-        store(k, box, k.scratch, place, i64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from treadle.codegen.emit.heap import Heap
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
-from treadle.codegen.emit.lanes import repeat_while
 from treadle.codegen.emit.loops import loop, when
 from treadle.codegen.emit.memory import load, store
-from treadle.codegen.emit.types import I64
 from treadle.dtypes import i64
 from treadle.plan.kernels.top_k import TopKArgs, TopKSpec
 
@@ -50,10 +49,9 @@ def emit_top_k(k: Kernel, spec: TopKSpec) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heap:
+class _Heap(Heap[Entry]):
     """Entries at `first`, `first` + `stride` and so on of the results: each comes after its children in the order."""
 
-    k: Kernel
     spec: TopKSpec
     first: Index
     stride: Index
@@ -88,26 +86,6 @@ class _Heap:
         equal = b.not_(b.or_(self.strictly(one[0], other[0]), self.strictly(other[0], one[0])))
         return b.or_(self.strictly(one[0], other[0]), b.and_(equal, b.icmp_signed("<", one[1], other[1])))
 
-    def sift(self, root: Index, entry: Entry, size: Index) -> None:
-        """Put `entry` at `root` or below, in a heap of `size` places that is in order below `root`."""
-        k = self.k
-        last = k.sub(size, 1)
-
-        def child(place: ir.Value) -> ir.Value:
-            return as_i64(k.add(k.mul(place, 2), 1))
-
-        def unfinished(state: list[ir.Value]) -> ir.Value:
-            return k.b.and_(k.less(child(state[0]), size), k.less(state[1], 1))
-
-        def down(state: list[ir.Value]) -> list[ir.Value]:
-            left = child(state[0])
-            right = as_i64(k.min(k.add(left, 1), last))
-            place = k.b.select(self.before(self.at(left), self.at(right)), right, left)
-            worst = self.at(place)
-            sinks = self.before(entry, worst)
-            with when(k, sinks):
-                self.put(state[0], worst)
-            return [k.b.select(sinks, place, state[0]), k.b.select(sinks, I64(0), I64(1))]
-
-        place, _ = repeat_while(k, [as_i64(root), I64(0)], unfinished, down)
-        self.put(place, entry)
+    def above(self, one: Entry, other: Entry) -> ir.Value:
+        """Whether entry `one` comes after `other`: the worst one is at the root."""
+        return self.before(other, one)
