@@ -6,6 +6,7 @@
 void bind_library_gemm(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_control_flow(nanobind::module_& m);
+void bind_data_stage(nanobind::module_& m);
 void bind_template(nanobind::module_& m);
 void bind_buffer_pool(nanobind::module_& m);
 void bind_tiling(nanobind::module_& m);

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "bind.h"
-#include "treadle/buffer_pool.h"
+#include "py_buffer_pool.h"
 
 namespace nb = nanobind;
 using treadle::BufferPool;
@@ -41,19 +41,16 @@ PyType_Slot lease_type_slots[] = {
 PyType_Spec lease_spec = {"treadle._native.Lease", sizeof(PyLease), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, lease_type_slots};
 
-struct PyBufferPool {
-    std::shared_ptr<BufferPool> pool;
-};
+nb::object acquire(const PyBufferPool& self, std::size_t size) { return to_object(self.pool->acquire(size)); }
 
-nb::object acquire(const PyBufferPool& self, std::size_t size) {
-    Lease lease = self.pool->acquire(size);
+}  // namespace
+
+nb::object to_object(Lease lease) {
     nb::object object = nb::steal(PyType_GenericAlloc(lease_type, 0));
     if (!object.is_valid()) throw nb::python_error();
     new (&reinterpret_cast<PyLease*>(object.ptr())->lease) Lease(std::move(lease));
     return object;
 }
-
-}  // namespace
 
 void bind_buffer_pool(nb::module_& m) {
     lease_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&lease_spec));

@@ -16,6 +16,7 @@
 
 #include "bind.h"
 #include "interpreter.h"
+#include "treadle/data_stage.h"
 #include "treadle/program.h"
 #include "py_program.h"
 #include "py_team.h"
@@ -118,6 +119,7 @@ void translate_errors(const Call& call) {
 
 // Returns the address of bound memory, which is a number or a contiguous array.
 void* address_of(nb::handle bound) {
+    if (nb::isinstance<treadle::SizedMemory>(bound)) return nb::inst_ptr<treadle::SizedMemory>(bound);
     if (PyLong_Check(bound.ptr())) return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(bound));
     Py_buffer view;
     if (PyObject_GetBuffer(bound.ptr(), &view, PyBUF_SIMPLE) == 0) {

@@ -155,6 +155,7 @@ void bind_template(nb::module_& m) {
              nb::arg("functions") = std::vector<nb::object>(),
              "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
              "offset) of each; empty: each in its own. `functions` are the callables of the steps without a kernel, in order.")
+        .def_prop_ro("program_id", &ProgramTemplate::program_id, "The id, in trace events, of the programs of data stages.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
                      "How many arenas its programs have allocated so far.");
 }

@@ -67,12 +67,12 @@ std::vector<StepRef> refer_to(std::vector<StepSpec>& steps) {
     return refs;
 }
 
+}  // namespace
+
 std::uint64_t next_program_id() {
     static std::atomic<std::uint64_t> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
 }
-
-}  // namespace
 
 KernelFailure::KernelFailure(std::uint64_t of_program, std::int64_t failed_step, std::int32_t returned_code)
     : std::runtime_error("step " + std::to_string(failed_step) + ": kernel returned code " +
@@ -88,8 +88,9 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
 
 Program::Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-                 std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas)
-    : id_(next_program_id()),
+                 std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas,
+                 std::uint64_t id)
+    : id_(id != 0 ? id : next_program_id()),
       buffers_(buffers),
       arenas_(arenas != nullptr ? std::move(arenas) : std::make_shared<Arenas>(false)) {
     arena_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "arena_bytes", 0, arena_bytes));

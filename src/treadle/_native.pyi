@@ -59,10 +59,7 @@ class RunLimits:
 
     def __init__(self) -> None: ...
     def set(self, intra_op: int, inter_op: int) -> None:
-        """Change both limits from the next op boundary on; 0 leaves a limit unset. Any thread may call this.
-
-        Raises ValueError for impossible limits.
-        """
+        """Change both limits (0: unset) from the next op boundary on, in any thread. Raises ValueError if wrong."""
 
     def get(self) -> tuple[int, int]:
         """(intra_op, inter_op)"""
@@ -153,10 +150,9 @@ class ControlStep:
 
     @staticmethod
     def branch(condition: int, yes: tuple[Program, Sequence[int]], no: tuple[Program, Sequence[int]]) -> ControlStep:
-        """Return a step that runs one of two bodies.
+        """Return a step that runs one of two bodies; the byte at the pointer with the number `condition` decides.
 
         A body is (program, the number of the step's pointer for each address that it is bound to).
-        `condition` is the number of the pointer to the byte that decides.
         """
 
     @staticmethod
@@ -182,8 +178,7 @@ class Program:
     """An immutable DAG of tasks made of steps.
 
     steps: (kernel address, callable or ControlStep, (buffer, byte offset) of each operand, int arguments, chunks,
-    estimated ns).
-    tasks: (first step, number of steps, priority, blocking). successors: those of each task.
+    estimated ns). tasks: (first step, number of steps, priority, blocking). successors: those of each task.
     buffers: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
     max_workers: caps how many workers may share each step (0: no cap); empty for none.
     A callable gets the addresses of its operands as one tuple, with the GIL, and its chunks must be 1.
@@ -248,7 +243,6 @@ class Program:
     @property
     def id(self) -> int:
         """The program id in its trace events."""
-
     @property
     def cost_ns(self) -> float:
         """Estimated time of all tasks on one core."""
@@ -258,11 +252,9 @@ class Program:
     @property
     def arena_bytes(self) -> int:
         """Bytes of one arena."""
-
     @property
     def contexts(self) -> int:
         """How many contexts exist, idle and in use."""
-
     @property
     def arenas(self) -> int:
         """How many arenas exist, idle and in use."""
@@ -344,6 +336,9 @@ class ProgramTemplate:
         """
 
     @property
+    def program_id(self) -> int:
+        """The id, in trace events, of the programs of data stages."""
+    @property
     def arena_allocations(self) -> int:
         """How many arenas its programs have allocated so far."""
 
@@ -351,6 +346,35 @@ class Lease:
     """Memory of results, aligned to 64 bytes. It returns to its pool when nothing refers to it any more."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class SizedMemory:
+    """An output whose shape a run finds. A run is bound to the object itself."""
+
+    def __init__(self) -> None: ...
+    def take(self) -> tuple[Lease, list[int]] | None:
+        """Return (memory, shape) and forget both; None if no run has made the output."""
+
+class DataStage:
+    """Programs for what follows sizes that depend on data, bound in the run. Any thread may use it.
+
+    outputs have elements of `element_bytes`, in memory of `pool`. `miss` is called, in the run, with sizes that no
+    template serves: it adds one and returns None, or returns (program, shapes of its outputs).
+    """
+
+    def __init__(self, element_bytes: Sequence[int], pool: BufferPool, miss: Callable[[list[int]], Any]) -> None: ...
+    def add(
+        self, program_template: ProgramTemplate, order: Sequence[int], ranks: Sequence[int], max_workers: Sequence[int]
+    ) -> None:
+        """Add a template of kernels. Symbol i is size `order[i]`; it requests the shapes of outputs, of `ranks`."""
+
+    def set_caps(self, source: int, max_workers: Sequence[int]) -> None:
+        """Cap how many workers may share each step of the template with this number, as Program.set_caps() does."""
+
+    def trim(self) -> None:
+        """Free idle memory."""
+
+    def step(self, sizes: int) -> ControlStep:
+        """Return a step whose pointers are those to its outputs, to `sizes` numbers, and to the operands."""
 
 class BufferPool:
     """Leases buffers, of several equal ones that which was returned last. Any thread may use it.
@@ -368,8 +392,7 @@ class BufferPool:
     def acquire(self, size: int) -> Lease:
         """Return memory of at least `size` bytes, with undefined content, that nothing else refers to.
 
-        If the system has no memory, the idle buffers of all pools are freed first. Raises MemoryError if that is not
-        enough.
+        If the system has none, the idle buffers of all pools are freed first. Raises MemoryError if that is too little.
         """
 
     def clear(self) -> None:
@@ -380,10 +403,7 @@ class BufferPool:
         """Return the size of the idle buffers of all pools."""
 
 def imbalance_factor(chunks: int) -> float:
-    """Return the time of `chunks` equal chunks relative to a perfect balance, averaged over usual numbers of workers.
-
-    Raises ValueError if there is no chunk.
-    """
+    """Return the time of `chunks` (at least 1) relative to perfect balance, averaged over usual numbers of workers."""
 
 def units_per_chunk(units: int, ns_per_unit: float, multiple: int = 1) -> int:
     """Return the units of a chunk, a multiple of `multiple`; 1 if there are no units."""
@@ -467,10 +487,7 @@ def choose_band(
     """
 
 def check_run() -> None:
-    """Raise RunTimeout or RunCancelled if the run around the calling step has ended or should end.
-
-    Does nothing outside steps.
-    """
+    """Raise RunTimeout or RunCancelled if the run around the calling step, if there is one, has ended or should end."""
 
 def trace_start() -> None:
     """Drop earlier events and start recording."""

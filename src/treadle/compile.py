@@ -32,7 +32,7 @@ from treadle.runtime.threads import ThreadSettings
 from treadle.state_forms import StateForms
 
 if TYPE_CHECKING:
-    from treadle.driver import Open, PerSize
+    from treadle.compiled_plans import Open, PerSize
     from treadle.passes.base import Math, Precision
     from treadle.passes.skip_padding.rewrite import InTheWay
     from treadle.plan.plan import Plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,10 +15,10 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
+from treadle.compiled_plans import Bound, Compiled, Open, PerSize, labels_of
 from treadle.errors import ModelError, RunError, ShapeError
-from treadle.graph.facts import MOST_ELEMENTS, Facts
+from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
-from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
 from treadle.graph.open_dims import NOTHING
 from treadle.graph.shape import StaticShape
@@ -27,22 +28,23 @@ from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
 from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
+from treadle.passes.data_stages import Behind, join_stages
 from treadle.passes.lower.base import has_streamed_weights
-from treadle.passes.lower.searches import FUNCTIONS
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize, simplify
 from treadle.passes.regions import Region, first_region
 from treadle.passes.skip_padding.rewrite import InTheWay, Skipped, skip_padding
 from treadle.passes.specialize import build_open, large_sample_size, specialize, specialize_open
-from treadle.plan.bound import bound
+from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
-from treadle.runtime.executable import Executable, SingleFunction
+from treadle.runtime.data_stage import DataStage
+from treadle.runtime.data_stage import Template as StageTemplate
+from treadle.runtime.executable import Body, SingleFunction
 from treadle.runtime.plans import Runnable
-from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
@@ -265,22 +267,6 @@ def _open_plan(
     return Open(plan, facts, template, nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class PerSize:
-    """Why a model with open dimensions is compiled for each combination of sizes."""
-
-    reason: str
-    nodes: tuple[StepLabel, ...] = ()
-    """The nodes of which `reason` is true."""
-
-    def __str__(self) -> str:
-        if not self.nodes:
-            return self.reason
-        first, more = self.nodes[0], len(self.nodes) - 1
-        others = f" and {more} other node{'s' if more > 1 else ''}" if more else ""
-        return f"{self.reason}: {first.node} ({first.op}){others}"
-
-
 def _why_untraced(graph: Graph, options: Options) -> PerSize | None:
     """Return why `graph` cannot be compiled with expressions for its sizes; None if that is not known before."""
     if options.provider is not None:
@@ -295,94 +281,70 @@ def _why_unshared(facts: Facts) -> PerSize | None:
     return PerSize(f"a plan would be valid only for {' and '.join(pins)}") if pins else None
 
 
-def labels_of(nodes: Sequence[Node]) -> tuple[StepLabel, ...]:
-    """Return the names of `nodes` with their ops."""
-    return tuple(StepLabel(node.name, str(node.attrs.get("label", node.op))) for node in nodes)
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """A plan that is valid for all sizes that its guards allow."""
-
-    plan: Plan
-    facts: Facts
-    template: ProgramTemplate
-    nodes: tuple[str, ...]
-    """The names of the model's nodes."""
-
-    @property
-    def samples(self) -> dict[str, int]:
-        """The sizes by which decisions were taken that no proof settled, by the names of the open dimensions."""
-        return {name: symbol.hint for name, symbol in self.facts.symbols.items()}
-
-    @property
-    def guards(self) -> list[str]:
-        """The conditions under which the plan is valid, such as "length <= 512"."""
-        symbols = self.facts.symbols.items()
-        least = [f"{name} >= {symbol.least}" for name, symbol in symbols if symbol.least > 0]
-        most = [
-            f"{name} {'<=' if symbol.most > 0 else '=='} {symbol.most}"
-            for name, symbol in symbols
-            if symbol.most < MOST_ELEMENTS
-        ]
-        return list(dict.fromkeys((*least, *most, *map(str, self.facts.guards))))
-
-    def serves(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the plan is valid for these sizes of the open dimensions, by name."""
-        symbols = self.facts.symbols.items()
-        return all(symbol.least <= sizes[name] <= symbol.most for name, symbol in symbols) and all(
-            is_assumed(guard, sizes, FUNCTIONS) for guard in self.facts.guards
-        )
-
-    def bind(self, sizes: Mapping[str, int]) -> Bound | None:
-        """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""
-        executable = self.template.try_bind([sizes[name] for name in self.facts.symbols])
-        return None if executable is None else Bound(self.plan, executable, sizes, self.nodes)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An executable made of a plan with open sizes for one combination of sizes."""
-
-    open_plan: Plan
-    executable: Executable
-    sizes: Mapping[str, int]
-    nodes: tuple[str, ...]
-
-    @property
-    def plan(self) -> Plan:
-        """The plan with numbers for all sizes."""
-        return bound(self.open_plan, self.sizes, FUNCTIONS)
-
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
-        """Run the executable."""
-        return self.executable.run(inputs, team, request)
-
-    def trim(self) -> None:
-        """Free the memory that no run uses at the moment."""
-        self.executable.trim()
-
-
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
     """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
     bind_bodies(graph, options)
     context = options.context
     infer(graph, context)
     region = first_region(graph)
-    optimize(region.graph, context)
-    plan = options.plan(region.graph)
-    if options.artifact_writer is not None and region.graph is graph:
+    is_whole = region.graph is graph
+    joined = None if is_whole else _joined(graph, region, context, options)
+    plan = options.plan(optimize(joined or region.graph, context))
+    if options.artifact_writer is not None and is_whole:
         options.artifact_writer.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))
     if options.on_compiled is not None:
         options.on_compiled()
     if options.caps is not None:
         options.caps.apply_to(compiled.executable)
-    if region.graph is graph:
+    if is_whole or joined is not None:
         return compiled
     inputs = tuple(value.name for value in graph.inputs)
     outputs = tuple(value.name for value in graph.outputs)
     return Staged(compiled, region, inputs, outputs, replace(options, artifact_writer=None))
+
+
+def _joined(graph: Graph, region: Region, context: PassContext, options: Options) -> Graph | None:
+    """Return `graph` with a node for what is behind data-dependent sizes; None if it has to run in stages."""
+    make_plans = options.plans_of_rest
+    if make_plans is None:
+        return None
+    options = replace(options, artifact_writer=None)
+
+    def stage_of(behind: Behind) -> DataStage:
+        dtypes_of_outputs = [value.known_dtype.numpy for value in behind.graph.outputs]
+        return DataStage(dtypes_of_outputs, _BehindSizes(behind, options, make_plans()))
+
+    return join_stages(graph, region, context, stage_of)
+
+
+@dataclass(frozen=True, slots=True)
+class _BehindSizes:
+    """Compiles what is behind data-dependent sizes: once for all of them where a plan can serve several."""
+
+    behind: Behind
+    options: Options
+    plans: PlansOfRest
+    made: deque[Bound | Compiled] = field(default_factory=lambda: deque(maxlen=MAX_STAGED_PLANS))
+    """What was made last."""
+
+    def make(self, sizes: Sequence[int]) -> StageTemplate | tuple[Body, list[StaticShape]]:
+        """Return a template for the sizes, or a program for them alone and the shapes of its outputs."""
+        graph, names = self.behind.graph, self.behind.sizes
+        by_name = dict(zip(names, sizes, strict=True))
+        shapes = [
+            tuple(by_name[dim] if isinstance(dim, str) else dim for dim in value.shape or ()) for value in graph.inputs
+        ]
+        outputs = tuple(value.name for value in graph.outputs)
+        found = self.plans.bind(graph, lambda: self.options, shapes, outputs)
+        if found is not None:
+            assert isinstance(found, Bound), "the plans of a rest are compiled in this process"
+            self.made.append(found)
+            return StageTemplate(found.template, [names.index(symbol) for symbol in found.symbols])
+        compiled = compile_for(graph, self.options, shapes, outputs)
+        assert isinstance(compiled, Compiled), "what is planned for open sizes is planned for numbers"
+        self.made.append(compiled)
+        return Body.of(compiled.executable.layout), [port.shape for port in compiled.plan.outputs]
 
 
 def bind_bodies(graph: Graph, options: Options) -> None:
@@ -391,22 +353,6 @@ def bind_bodies(graph: Graph, options: Options) -> None:
         function = node.attrs.get("function")
         if isinstance(function, Nested) and options.nested is not None:
             function.bind([options.nested(template).run_nested for template in function.templates])
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A plan and the executable made of it."""
-
-    plan: Plan
-    executable: Executable
-
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
-        """Run the executable."""
-        return self.executable.run(inputs, team, request)
-
-    def trim(self) -> None:
-        """Free the memory that no run uses at the moment."""
-        self.executable.trim()
 
 
 @dataclass(slots=True)
@@ -491,4 +437,6 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     if isinstance(runnable, Staged):
         return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
     assert isinstance(runnable, Compiled | Bound)
-    return [runnable.plan]
+    plan = runnable.plan
+    stages = [call.control.stage.compiler for call in plan.calls if isinstance(call.control, Rest)]
+    return [plan, *(made.plan for stage in stages if isinstance(stage, _BehindSizes) for made in stage.made)]

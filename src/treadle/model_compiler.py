@@ -38,7 +38,8 @@ from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
     from treadle.codegen.artifact_writer import ArtifactWriter
-    from treadle.driver import Bound, Open, Options, PerSize
+    from treadle.compiled_plans import Bound, Open, PerSize
+    from treadle.driver import Options
     from treadle.passes.base import Math, Precision
     from treadle.passes.skip_padding.rewrite import InTheWay
     from treadle.plan.plan import Plan
@@ -303,7 +304,8 @@ class ModelCompiler:
         self, shapes: Sequence[StaticShape], outputs: tuple[str, ...], writer: ArtifactWriter | None = None
     ) -> Runnable:
         """Return the model compiled for inputs of these `shapes`, which `writer` stores."""
-        from treadle.driver import Compiled, compile_for
+        from treadle.compiled_plans import Compiled
+        from treadle.driver import compile_for
 
         runnable = compile_for(self._load_graph(), replace(self._options(), artifact_writer=writer), shapes, outputs)
         if isinstance(runnable, Compiled):
@@ -395,7 +397,7 @@ class ModelCompiler:
             return self._by_form.why_per_size(self.interface.select(None))
         template = self._source.load() if self.is_template else None
         if isinstance(template, Template) and not template.builds_open:
-            from treadle.driver import PerSize
+            from treadle.compiled_plans import PerSize
 
             return PerSize("the graph is made for the dtypes and shapes of a run")
         return self._open.why_per_size(self.interface.select(None))

@@ -22,7 +22,8 @@ from treadle.runtime.plans import Runnable
 from treadle.runtime.signature import Tensor
 
 if TYPE_CHECKING:
-    from treadle.driver import Bound, Open, Options, PerSize
+    from treadle.compiled_plans import Bound, Open, PerSize
+    from treadle.driver import Options
 
 MOST_PLANS = 4
 """Plans that are compiled for one model, choice of outputs, and dimensions that are 0. Sizes that none of them serves
@@ -87,7 +88,8 @@ class OpenPlans:
 
         `hints` are the sizes to compile for where a decision depends on them; None: sample sizes.
         """
-        from treadle.driver import PerSize, compile_open
+        from treadle.compiled_plans import PerSize
+        from treadle.driver import compile_open
 
         key = _Key(outputs, self._empty(model, hints or {}))
         if key in self._closed:
@@ -237,7 +239,8 @@ def _show(model: OpenModel, plan: StoredPlan, sizes: Mapping[str, int], outputs:
 
 def _compile_stored(model: OpenModel, plan: StoredPlan, outputs: tuple[str, ...]) -> Open:
     """Return `plan` for `outputs` compiled in this process."""
-    from treadle.driver import PerSize, compile_open
+    from treadle.compiled_plans import PerSize
+    from treadle.driver import compile_open
 
     if plan.compiled is None:
         compiled = compile_open(model.load(), model.options(), outputs, plan.hints)

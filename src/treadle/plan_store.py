@@ -24,7 +24,7 @@ from treadle.runtime.signature import Interface
 
 if TYPE_CHECKING:
     from treadle.codegen.artifact_writer import ArtifactWriter
-    from treadle.driver import Open
+    from treadle.compiled_plans import Open
     from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]

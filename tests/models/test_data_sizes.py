@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,3 +137,92 @@ def test_sizes_depend_on_data_twice() -> None:
     }  # fmt: skip
     model = w.model({"x": (FLOAT, [24, 16])}, outputs, opset=12)
     run_both(model, *({"x": rows(positive)} for positive in (5, 24, 0, 13, 1)))
+
+
+def test_everything_is_one_run(tmp_path: Path) -> None:
+    """What finds rows and what follows are steps of one plan, and no Python runs between them."""
+    session = treadle.Session(chosen_rows())
+    with treadle.trace(tmp_path / "trace.json") as recording:
+        for positive in (5, 7):
+            session.run({"x": rows(positive)})
+
+    assert all(call.function is None for plan in session.plans() for call in plan.calls)
+    assert [call.op for call in session.plans()[0].calls if call.control is not None] == ["data_stage"]
+    assert {"non_zero", "data_stage", "gather"} <= {event.op for event in recording.events}
+
+
+def test_results_outlive_their_session() -> None:
+    """Each result has memory of its own, which later runs leave alone."""
+    session = treadle.Session(chosen_rows())
+    first, second = (session.run({"x": rows(positive)}) for positive in (5, 9))
+    kept = [np.array(array) for array in (*first.values(), *second.values())]
+    for _ in range(3):
+        session.run({"x": rows(12)})
+    del session
+    for array, before in zip((*first.values(), *second.values()), kept, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+def test_a_failure_behind_sizes_names_its_node() -> None:
+    """A kernel of the stage fails as one in front of it would."""
+    w = ModelWriter()
+    places = w.op("Squeeze", w.op("NonZero", "x"), w.constant(np.array([0])))
+    y = w.op("Gather", w.random(4, 2), places)
+    session = treadle.Session(w.model({"x": (FLOAT, [8])}, {y: (FLOAT, ["n", 2])}))
+    good = np.zeros(8, np.float32)
+    good[:3] = 1
+    assert session.run({"x": good})[y].shape == (3, 2)
+    with pytest.raises(treadle.errors.OutOfRangeError, match=y):
+        session.run({"x": np.ones(8, np.float32)})
+    assert session.run({"x": good})[y].shape == (3, 2)
+
+
+def test_an_output_may_be_given_twice() -> None:
+    """Results of unknown size, also what is found itself."""
+    w = ModelWriter()
+    found = w.op("NonZero", "x")
+    y = w.op("Cast", found, to=FLOAT)
+    model = w.model({"x": (FLOAT, [3, 4])}, {found: (INT64, [2, "n"]), y: (FLOAT, [2, "n"]), "x": (FLOAT, [3, 4])})
+    run_both(model, {"x": np.eye(3, 4, dtype=np.float32)}, {"x": np.zeros((3, 4), np.float32)})
+
+
+def test_threads_share_a_session() -> None:
+    """Runs at the same time find sizes of their own."""
+    session = treadle.Session(chosen_rows(), intra_op=2, inter_op=2)
+    wanted = {positive: session.run({"x": rows(positive)}) for positive in range(25)}
+
+    def check(positive: int) -> bool:
+        results = session.run({"x": rows(positive)})
+        return all(np.array_equal(results[name], array) for name, array in wanted[positive].items())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(check, [*range(25)] * 4))
+
+
+@pytest.mark.parametrize("cap", [1, 2])
+def test_caps_hold_behind_sizes(cap: int) -> None:
+    """A cap on a node of the stage is taken, at construction and later, and changes no bit."""
+    model = chosen_rows(2000)
+    product = next(node.name for node in model.graph.node if node.op_type == "MatMul")
+    x = rows(1500, 2000)
+    free = treadle.Session(model, intra_op=2).run({"x": x})
+    session = treadle.Session(model, intra_op=2, node_intra_op={product: cap})
+    for later in (cap, 3 - cap):
+        session.set(node_intra_op={product: later})
+        for name, array in session.run({"x": x}).items():
+            np.testing.assert_array_equal(array, free[name])
+
+
+def test_what_was_found_is_an_output_of_a_model_in_parts() -> None:
+    """GatherND has no rule for open sizes, so that what follows the sizes is not planned before the run."""
+    w = ModelWriter()
+    places = w.op("NonZero", "x")
+    values = w.op("Exp", w.op("GatherND", "x", w.op("Transpose", places)))
+    model = w.model({"x": (FLOAT, [8, 8])}, {values: (FLOAT, ["n"]), places: (INT64, [2, "n"])})
+    run_both(model, *({"x": masked(count)} for count in (0, 3, 9)))
+
+
+def masked(count: int) -> np.ndarray:
+    """The numbers from 1 to `count`, then zeros."""
+    numbers = np.arange(1, 65, dtype=np.float32)
+    return np.where(numbers <= count, numbers, np.float32(0)).reshape(8, 8)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import treadle
 from treadle.compile import runner_of
-from treadle.driver import Bound
+from treadle.compiled_plans import Bound
 
 Array = np.ndarray[Any, Any]
 

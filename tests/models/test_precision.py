@@ -12,7 +12,8 @@ import treadle
 from tests.unit.passes.conftest import Writer, random_inputs, results
 from treadle import _native
 from treadle.codegen import target as targets
-from treadle.driver import Compiled, Options, compile_specialized
+from treadle.compiled_plans import Compiled
+from treadle.driver import Options, compile_specialized
 from treadle.dtypes import bf16, f32
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph

@@ -20,6 +20,7 @@ LAYERS: list[set[str]] = [
     {"open_plans"},
     {"plan_store"},
     {"driver"},
+    {"compiled_plans"},
     {"frontends", "passes", "codegen"},
     {"ops"},
     {"plan", "runtime"},
@@ -43,6 +44,7 @@ CONFINED = {
     "torch": ("treadle.frontends.torch", "treadle.compat.dynamo"),
     "treadle._native": (
         "treadle.codegen.artifact",
+        "treadle.compiled_plans",
         "treadle.driver",
         "treadle.padded_plans",
         "treadle.passes.lower.searches",

@@ -108,6 +108,9 @@ struct Task {
     bool blocking;
 };
 
+// next_program_id() returns an id that no program has.
+std::uint64_t next_program_id();
+
 // Program is immutable after construction, except for its lists of idle contexts and arenas, which have a lock, and for
 // the caps of its steps, which are atomic. So any number of threads may run it at once. It must outlive its runs.
 class Program {
@@ -116,10 +119,12 @@ public:
     Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
             std::int64_t arena_bytes, std::int64_t scratch_bytes);
-    // Likewise. Programs with the same `arenas` share them; null: the program has its own.
+    // Likewise. Programs with the same `arenas` share them; null: the program has its own. `id` is an id of
+    // next_program_id() that programs with the same steps share; 0: the program gets its own.
     Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-            std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas = nullptr);
+            std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas = nullptr,
+            std::uint64_t id = 0);
     ~Program();
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;

@@ -76,14 +76,19 @@ public:
     // last bound indices of the template stand for; empty: each has its own memory. `max_workers` replaces the caps of
     // the steps unless it is empty. `hosts` are moved from: one for each step without a kernel, in the order of the
     // steps. Throws BindingFailure, and std::invalid_argument for sizes of another template or
-    // wrong outputs, caps or host calls.
+    // wrong outputs, caps or host calls. If `shares_id`, the program has the id program_id().
     template <typename AnyProgram = Program>
     std::unique_ptr<AnyProgram> bind(const Sizes& sizes, std::span<const Location> outputs = {},
-                                     std::span<const int> max_workers = {}, std::span<HostCall> hosts = {}) const {
+                                     std::span<const int> max_workers = {}, std::span<HostCall> hosts = {},
+                                     bool shares_id = false) const {
         const Parts parts = compute(sizes, outputs, max_workers, hosts);
         return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
-                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_);
+                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_,
+                                            shares_id ? program_id_ : 0);
     }
+
+    // program_id() returns the id of the programs that share one.
+    std::uint64_t program_id() const { return program_id_; }
 
     // arena_allocations() returns how many arenas its programs have allocated so far.
     std::size_t arena_allocations() const;
@@ -114,6 +119,7 @@ private:
     void set_priorities(Parts& parts) const;
 
     std::uint64_t id_;
+    std::uint64_t program_id_ = next_program_id();
     Binder binder_;
     TemplateSpec spec_;
     std::size_t args_ = 0;

@@ -18,8 +18,8 @@ from treadle.codegen.build import KernelSet
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS, ControlForm
-from treadle.runtime.executable import ControlLayout, Executable, Layout, Step
-from treadle.runtime.outputs import ArraySpec
+from treadle.runtime.executable import ControlLayout, Executable, Layout, StageLayout, Step
+from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.program_template import (
     ControlTemplate,
     OutputTemplate,
@@ -150,7 +150,7 @@ def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str
         own = {"arena": layout.arena_bytes}
     steps: Sequence[Step | StepTemplate] = layout.steps
     return {
-        "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
+        "results": [_result_record(form) for form in layout.outputs],
         "steps": [
             (_body_record(step.body, numbers), step.pointers, step.args, step.chunks, step.cost, dict(step.caps))
             for step in steps
@@ -164,8 +164,20 @@ def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str
     }
 
 
+def _result_record(form: ArraySpec | SizedSpec | OutputTemplate) -> tuple[str | None, tuple[int, ...]]:
+    """Returns dtype and shape of an output. Raises NoForm for one whose shape a run finds."""
+    if isinstance(form, SizedSpec):
+        raise NoForm
+    return _name(form.dtype), form.shape
+
+
 def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
-    """Returns the number of a kernel, the text of a Python function, or the record of a branch."""
+    """Returns the number of a kernel, the text of a Python function, or the record of a branch or loop.
+
+    Raises NoForm for other bodies, stages among them.
+    """
+    if isinstance(body, StageLayout):
+        raise NoForm
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
         return {

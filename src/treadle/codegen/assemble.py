@@ -10,15 +10,15 @@ from treadle.codegen.artifact_record import Resources
 from treadle.codegen.build import build_kernels
 from treadle.errors import InternalError
 from treadle.plan.call import Call
-from treadle.plan.control_flow import Loop
+from treadle.plan.control_flow import Loop, Rest
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan, with_bodies
 from treadle.plan.status import FAILURES
 from treadle.runtime import libraries
 from treadle.runtime.control_form import BranchForm, ControlForm, LoopForm
-from treadle.runtime.executable import ControlLayout, Executable, Layout, PythonStep, Step
-from treadle.runtime.outputs import ArraySpec
+from treadle.runtime.executable import ControlLayout, Executable, Layout, PythonStep, StageLayout, Step
+from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.python_calls import Caller
 from treadle.runtime.python_step import PythonCall
 from treadle.tracing.registry import StepLabel
@@ -53,7 +53,10 @@ def _layout(plan: Plan, resources: Resources) -> Layout:
         buffers=buffers,
         arena_bytes=plan.arena_bytes,
         scratch_bytes=plan.scratch_bytes,
-        outputs=[ArraySpec(port.shape, port.dtype.numpy, port.is_given) for port in plan.outputs],
+        outputs=[
+            SizedSpec(port.dtype.numpy) if port.sized_in_run else ArraySpec(port.shape, port.dtype.numpy, port.is_given)
+            for port in plan.outputs
+        ],
         failures=FAILURES,
         isa=plan.target.isa,
         kept=resources,
@@ -88,9 +91,11 @@ def buffers_of(plan: Plan, resources: Resources) -> list[tuple[str, int]]:
 def _step(plan: Plan, call: Call, resources: Resources) -> Step:
     places = [plan.places[value] for value in (*call.writes, *call.reads)]
     pointers = [(place.buffer, place.offset + call.offsets.get(number, 0)) for number, place in enumerate(places)]
-    body: int | PythonStep | ControlLayout
+    body: int | PythonStep | ControlLayout | StageLayout
     args = list(call.packed_args)
-    if call.control is not None:
+    if isinstance(call.control, Rest):
+        body = StageLayout(call.control.stage, call.control.sizes)
+    elif call.control is not None:
         body = ControlLayout([_layout(each, resources) for each in call.plans], control_form(call))
         args = list(call.sizes)
     elif call.spec is None:

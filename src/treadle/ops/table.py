@@ -11,6 +11,7 @@ from treadle.ops import (
     conv_transpose,
     counted,
     cumsum,
+    data_stage,
     depth_to_space,
     einsum,
     elementwise,
@@ -129,6 +130,7 @@ _TENSOR = (
     OpDef("reorder", reorder.infer_reorder, None),
     OpDef("branch", branch.infer_branch, branch.evaluate_branch, 1, None, folds=False),
     OpDef("loop", loop.infer_loop, loop.evaluate_loop, 2, None, folds=False),
+    OpDef("data_stage", data_stage.infer_data_stage, None, 1, None),
     OpDef("call", call.infer_call, None, 0, None),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from treadle.graph.dim import maximum
 from treadle.graph.graph import Graph
 from treadle.graph.shape import is_open
+from treadle.graph.value import Value
 from treadle.passes.build_tasks import build_tasks, dependencies
 from treadle.passes.choose_kernels import choose_kernels
 from treadle.passes.insert_prefetches import insert_prefetches
@@ -35,10 +36,7 @@ def make_plan(
     Raises LimitError if it needs too much memory.
     """
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
-    outputs = tuple(
-        Port(value.name, value.known_dtype, value.static_shape, is_given=is_appended(graph, value))
-        for value in graph.outputs
-    )
+    outputs = tuple(_output(graph, value) for value in graph.outputs)
     open_sizes = open_sizes or any(is_open(value.static_shape) for node in graph.nodes for value in node.outputs)
     plans = {
         node: tuple(
@@ -82,3 +80,10 @@ def make_plan(
         scratch_bytes=maximum(0, *(call.scratch for call in calls)),
         rivals=memory.rivals,
     )
+
+
+def _output(graph: Graph, value: Value) -> Port:
+    node = value.producer
+    if node is not None and node.op == "data_stage":
+        return Port(value.name, node.attrs["dtypes"][node.outputs.index(value)], (), sized_in_run=True)
+    return Port(value.name, value.known_dtype, value.static_shape, is_given=is_appended(graph, value))

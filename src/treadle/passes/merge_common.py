@@ -63,7 +63,7 @@ def _merge_constants(graph: Graph) -> bool:
 
 
 def _key(node: Node) -> Hashable | None:
-    if node.op == "call":
+    if node.op in ("call", "data_stage"):
         return None
     attrs = tuple((name, _hashable(node.attrs[name])) for name in sorted(node.attrs))
     return node.op, tuple(id(value) for value in node.inputs), len(node.outputs), attrs

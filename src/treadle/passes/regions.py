@@ -97,7 +97,7 @@ def _cut(graph: Graph, inside: Sequence[Node], dynamic: list[Node], later: Seque
     return Region(region, tuple(value.name for value in keeps), dynamic, rest, rest_outputs, constants)
 
 
-def _named_shape(value: Value) -> Shape | None:
+def named_shape(value: Value) -> Shape | None:
     """The shape of a result of `counted`, whose size has a name; None for other values."""
     node = value.producer
     if node is None or node.op != "counted" or not is_known(node.operand(0)):
@@ -116,7 +116,7 @@ def _rest(graph: Graph, later: Sequence[Node]) -> tuple[Graph | None, tuple[str,
     copies: dict[Value, Value] = {}
     for value in dict.fromkeys(value for node in later for value in node.inputs):
         if value is not None and value not in made and not value.is_constant:
-            copies[value] = Value(rest.unique_name(value.name), value.dtype, value.shape or _named_shape(value))
+            copies[value] = Value(rest.unique_name(value.name), value.dtype, value.shape or named_shape(value))
             rest.inputs.append(copies[value])
     for node in later:
         copy_node(rest, node, copies, forget_shapes=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
-from treadle.plan.control_flow import Branch, Loop
+from treadle.plan.control_flow import Branch, Loop, Rest
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ class Call:
     """One step of a plan.
 
     Exactly one of `spec` (a generated kernel), `function` (Python: takes the numbers of `sizes` and the arrays of
-    `reads`, returns those of `writes`) and `control` (a branch or a loop, which may have `sizes` too) is set. A
-    kernel's pointers are those of `writes`, then of `reads`, in order; `args` are its int64 arguments. The work is
-    partitioned into `chunks` that may run at once and in any order. `cost` is the estimated time of the whole call on
-    one core in ns, `scratch` the bytes of per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it
+    `reads`, returns those of `writes`) and `control` (a branch, loop or stage; the first two may have `sizes` too) is
+    set. A kernel's pointers are those of `writes`, then of `reads`, in order; `args` are its int64 arguments. The work
+    is partitioned into `chunks` that may run at once and in any order. `cost` is the estimated time of the whole call
+    on one core in ns, `scratch` the bytes of per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it
     computes and moves,
     `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
     `prefetch_channels` counts the channels, over all its blocks, at which its kernel could prefetch a part of a
@@ -53,7 +53,7 @@ class Call:
     reads: tuple[Value, ...]
     spec: KernelSpec | None = None
     function: PythonFunction | None = None
-    control: Branch | Loop | None = None
+    control: Branch | Loop | Rest | None = None
     sizes: tuple[int, ...] = ()
     args: KernelArgs[int] = field(default_factory=NoArgs)
     chunks: int = 1

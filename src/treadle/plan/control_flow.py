@@ -1,9 +1,9 @@
-"""Branches and loops as calls: which plans they run, on which values."""
+"""Branches, loops and stages as calls: which plans they run, on which values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle.plan.plan import Plan
@@ -49,3 +49,20 @@ class Loop:
     def plans(self) -> tuple[Plan, ...]:
         """The plans of the bodies."""
         return (self.body,)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A call that runs what follows sizes that depend on data, which are the first values that it reads.
+
+    `stage`, a `runtime.data_stage.DataStage`, finds the plan once they are known, on the other values that the call
+    reads.
+    """
+
+    stage: Any
+    sizes: int
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """None that are known before."""
+        return ()

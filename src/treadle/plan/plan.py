@@ -61,12 +61,14 @@ class Port:
     """An input or output of a plan.
 
     The caller gives the memory of an output that `is_given`, with what the output begins with in it.
+    A run finds the shape of an output that is `sized_in_run`; its `shape` means nothing.
     """
 
     name: str
     dtype: DType
     shape: StaticShape
     is_given: bool = False
+    sized_in_run: bool = False
 
 
 @dataclass(slots=True)

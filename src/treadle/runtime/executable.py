@@ -8,7 +8,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from treadle.graph.node import smallest_cap
 from treadle.runtime.caps import effective_caps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.control_form import ControlForm
-from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
+from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -39,14 +39,41 @@ class ControlLayout(NamedTuple):
     form: ControlForm
 
 
+class Part(Protocol):
+    """Programs that steps of other programs run."""
+
+    def cap(self, caps: Mapping[str, int]) -> None:
+        """Put a session's `caps` in force."""
+        ...
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        ...
+
+
+class Stage(Part, Protocol):
+    """What runs behind sizes that depend on data, as `data_stage.DataStage` does."""
+
+    def step(self, sizes: int) -> _native.ControlStep:
+        """Return a step that runs it. Its pointers are those to outputs, to so many `sizes`, and to operands."""
+        ...
+
+
+class StageLayout(NamedTuple):
+    """A stage as the body of a step, and how many sizes the step reads."""
+
+    stage: Stage
+    sizes: int
+
+
 class Step(NamedTuple):
-    """One call: a Python function, a branch, a loop or the address of a kernel, and its arguments.
+    """One call: a Python function, a branch, a loop, a stage or the address of a kernel, and its arguments.
 
     `pointers` are (buffer, byte offset) pairs. `cost` is the estimated time of all `chunks` on one core, in ns. `caps`
     are the caps on its workers (0: none), by name of the model's nodes whose work it does.
     """
 
-    body: int | PythonStep | ControlLayout
+    body: int | PythonStep | ControlLayout | StageLayout
     pointers: list[tuple[int, int]]
     args: list[int]
     chunks: int
@@ -70,7 +97,7 @@ class Layout(NamedTuple):
     buffers: Sequence[tuple[str, int]]
     arena_bytes: int
     scratch_bytes: int
-    outputs: Sequence[ArraySpec]
+    outputs: Sequence[ArraySpec | SizedSpec]
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
@@ -88,7 +115,7 @@ class Code(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
-    bodies: Sequence[Body] = ()
+    bodies: Sequence[Part] = ()
 
     def max_workers(self, caps: Mapping[str, int]) -> list[int]:
         """Return the cap of each step (0: none) with a session's `caps` in force."""
@@ -221,7 +248,7 @@ class Executable:
         except MemoryError as error:
             raise self._memory_error(error) from None
         self.run_at([*inputs, *buffers], team, request, self._code)
-        return outputs
+        return self._outputs.found(outputs)
 
     def run_at(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
         """Run once on the memory in `bound`: first that of the inputs, then that of the outputs.
@@ -277,12 +304,15 @@ def _program_of(
 ) -> tuple[_native.Program, Code]:
     """Returns the native program of `layout`, with these `buffers`, in which contents begin at these byte `offsets`."""
     callables: list[int | PythonStep | _native.ControlStep] = []
-    bodies: list[Body] = []
+    bodies: list[Part] = []
     for step in layout.steps:
         if isinstance(step.body, ControlLayout):
             own = [Body.of(body) for body in step.body.bodies]
             callables.append(step.body.form.step([body.program for body in own], step.args))
             bodies += own
+        elif isinstance(step.body, StageLayout):
+            callables.append(step.body.stage.step(step.body.sizes))
+            bodies.append(step.body.stage)
         else:
             callables.append(step.body)
     program = _native.Program(

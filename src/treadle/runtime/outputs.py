@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from treadle import _native, knobs
+from treadle.errors import InternalError
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +53,12 @@ class ArraySpec(NamedTuple):
     is_given: bool = False
 
 
+class SizedSpec(NamedTuple):
+    """NumPy dtype of an output whose shape a run finds."""
+
+    dtype: np.dtype[Any]
+
+
 class Block(NamedTuple):
     """Outputs with one spec that share memory: their indices, and the bytes from one to the next."""
 
@@ -65,12 +72,14 @@ class Block(NamedTuple):
         return self.pitch * len(self.indices)
 
 
-def blocks_of(specs: Sequence[ArraySpec]) -> list[Block]:
-    """Return blocks for the outputs that can share one: those that have an axis and elements, but no objects, and whose
-    memory nobody gives."""
+def blocks_of(specs: Sequence[ArraySpec | SizedSpec]) -> list[Block]:
+    """Return blocks for the outputs that can share one: of known shape, with an axis and elements, but no objects, and
+    whose memory nobody gives."""
     groups: dict[ArraySpec, list[int]] = {}
     for index, spec in enumerate(specs):
-        if spec.shape and 0 not in spec.shape and not spec.dtype.hasobject and not spec.is_given:
+        if isinstance(spec, SizedSpec) or spec.is_given:
+            continue
+        if spec.shape and 0 not in spec.shape and not spec.dtype.hasobject:
             groups.setdefault(spec, []).append(index)
     blocks = []
     for spec, indices in groups.items():
@@ -89,23 +98,23 @@ class OutputPool:
     def __init__(self, *, shared: bool) -> None:
         """Make a pool; read TREADLE_OUTPUTS_MB. `shared`: for several plans, whose outputs differ in size."""
         self.limit = knobs.get("TREADLE_OUTPUTS_MB") << 20
-        self._native = _native.BufferPool(self.limit, shared)
-        self.acquire = self._native.acquire
+        self.native = _native.BufferPool(self.limit, shared)
+        self.acquire = self.native.acquire
 
     @property
     def allocations(self) -> int:
         """How many blocks it has allocated since it was made."""
-        return self._native.allocations
+        return self.native.allocations
 
     def trim(self) -> None:
         """Free the blocks that no array uses."""
-        self._native.clear()
+        self.native.clear()
 
 
 class Outputs:
     """Allocates the outputs of a plan."""
 
-    def __init__(self, specs: Sequence[ArraySpec], pool: OutputPool) -> None:
+    def __init__(self, specs: Sequence[ArraySpec | SizedSpec], pool: OutputPool) -> None:
         """Let outputs with these `specs` have memory of `pool`."""
         blocks = blocks_of(specs)
         if sum(block.size for block in blocks) < MIN_BYTES:
@@ -121,10 +130,13 @@ class Outputs:
         self._starts = [0] * len(pooled)
         self._strides = [_strides(block) for block in pooled]
         shared = [index for block in pooled for index in block.indices]
-        self.given = {index: spec.shape for index, spec in enumerate(specs) if spec.is_given}
+        self.given = {
+            index: spec.shape for index, spec in enumerate(specs) if isinstance(spec, ArraySpec) and spec.is_given
+        }
         """The shapes of the outputs whose memory the caller gives, by index."""
+        self._sized = [(index, spec.dtype) for index, spec in enumerate(specs) if isinstance(spec, SizedSpec)]
         separate = sorted(set(range(len(specs))) - set(shared) - self.given.keys())
-        self._empty = [partial(np.empty, specs[index].shape, specs[index].dtype) for index in separate]
+        self._empty = [_new(specs[index]) for index in separate]
         separate += self.given
         self._in_order = _sorter(shared + separate)
         locations = {
@@ -133,14 +145,14 @@ class Outputs:
         locations |= {index: (len(pooled) + at, 0) for at, index in enumerate(separate)}
         self.locations = [locations[index] for index in range(len(specs))]
         """For each output the index of its buffer and the byte offset there."""
-        self.all_separate = not pooled and not self.given
-        """True if each output is an array with its own buffer, and the caller gives none."""
+        self.all_separate = not pooled and not self.given and not self._sized
+        """True if each output is an array with its own buffer, the caller gives none, and no run makes one."""
 
     def allocate(self, given: Sequence[Array] = ()) -> tuple[list[Array], list[object]]:
         """Return a contiguous array for each output, and the buffers that `locations` refers to.
 
         The arrays are those `given`, in the order of their outputs, and uninitialised ones whose memory nothing else
-        refers to.
+        refers to. Outputs whose shape a run finds are objects of which found() makes arrays.
         """
         if self.all_separate:
             arrays = [empty() for empty in self._empty]
@@ -154,6 +166,21 @@ class Outputs:
         arrays = [*chain.from_iterable(blocks), *separate]
         buffers = [*leases, *separate]
         return arrays if self._in_order is None else list(self._in_order(arrays)), buffers
+
+    def found(self, outputs: list[Any]) -> list[Array]:
+        """Return `outputs`, as allocate() returned them for a run that has ended, with the arrays that the run made."""
+        for index, dtype in self._sized:
+            taken = outputs[index].take()
+            if taken is None:
+                raise InternalError(f"a run has not made its output {index}")
+            memory, shape = taken
+            outputs[index] = np.empty(shape, dtype) if 0 in shape else np.ndarray(shape, dtype, memory)
+        return outputs
+
+
+def _new(spec: ArraySpec | SizedSpec) -> Callable[[], Any]:
+    """Return what makes an array of `spec`, or what a run puts its memory into."""
+    return _native.SizedMemory if isinstance(spec, SizedSpec) else partial(np.empty, spec.shape, spec.dtype)
 
 
 def _sorter(indices: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Array]] | None:

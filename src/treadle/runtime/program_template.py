@@ -15,7 +15,7 @@ from treadle.lru import LRU
 from treadle.runtime.control_form import ControlForm
 from treadle.runtime.executable import Body, Code, Executable, PythonStep
 from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
-from treadle.tracing.registry import StepLabel
+from treadle.tracing.registry import PROGRAMS, StepLabel
 
 MOST_BINDINGS = 64
 """How many bindings a template keeps."""
@@ -123,6 +123,7 @@ class ProgramTemplate:
             requested=[slot for output in layout.outputs for slot in output.shape],
             max_workers=[smallest_cap(own.values()) for own in caps],
         )
+        PROGRAMS.register(self, self._native.program_id, self._code.labels)
         self.output_pool = OutputPool(shared=True)
         """The memory of the outputs of all bindings."""
         self._bindings: LRU[tuple[int, ...], Executable] = LRU(MOST_BINDINGS)
@@ -166,10 +167,9 @@ class ProgramTemplate:
 
     def _bound(self, symbols: tuple[int, ...]) -> Executable:
         sizes = self._native.evaluate(symbols)
-        values = iter(self._native.requested(sizes))
         specs = [
-            ArraySpec(tuple([next(values) for _ in output.shape]), output.dtype, output.is_given)
-            for output in self._layout.outputs
+            ArraySpec(shape, output.dtype, output.is_given)
+            for shape, output in zip(self._shapes(sizes), self._layout.outputs, strict=True)
         ]
         outputs = Outputs(specs, self.output_pool)
         locations = [] if outputs.all_separate else outputs.locations
@@ -198,6 +198,29 @@ class ProgramTemplate:
     def bind_body(self, symbols: Sequence[int]) -> Body:
         """Return the program for the symbols' values as one that steps of other programs run. Raises as bind() does."""
         return Body(*self._program(self._native.evaluate(symbols), []))
+
+    @property
+    def is_native(self) -> bool:
+        """Whether all steps are kernels."""
+        return all(isinstance(step.body, int) for step in self._layout.steps)
+
+    @property
+    def max_workers(self) -> list[int]:
+        """The cap of each step in bindings that are made from now on; empty: the model's caps."""
+        return self._max_workers
+
+    def add_to(self, stage: _native.DataStage, order: Sequence[int]) -> None:
+        """Let `stage` bind it; `order` are the numbers of the sizes that its symbols are. All steps must be kernels."""
+        ranks = [len(output.shape) for output in self._layout.outputs]
+        stage.add(self._native, order, ranks, self._max_workers)
+
+    def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...]]]:
+        """Return what bind_body() does, and the shapes of its outputs. Raises as bind() does."""
+        return self.bind_body(symbols), self._shapes(self._native.evaluate(symbols))
+
+    def _shapes(self, sizes: _native.Sizes) -> list[tuple[int, ...]]:
+        values = iter(self._native.requested(sizes))
+        return [tuple([next(values) for _ in output.shape]) for output in self._layout.outputs]
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force in all bindings, as Executable.cap() does."""

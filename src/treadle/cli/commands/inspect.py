@@ -24,7 +24,7 @@ from treadle.plan.plan import Home, Plan
 from treadle.runtime.signature import Tensor
 
 if TYPE_CHECKING:
-    from treadle.driver import Open
+    from treadle.compiled_plans import Open
 
 _MOST_TEXT = 48
 """The largest number of characters of an expression in a table; JSON has all of it."""

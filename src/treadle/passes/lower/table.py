@@ -13,6 +13,7 @@ from treadle.passes.lower.branch import lower_branch
 from treadle.passes.lower.concat import lower_concat
 from treadle.passes.lower.conv.lower import lower_conv
 from treadle.passes.lower.cumsum import lower_cumsum
+from treadle.passes.lower.data_stage import lower_data_stage
 from treadle.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from treadle.passes.lower.elementwise import lower_elementwise, lower_scalar
 from treadle.passes.lower.expand import lower_expand, lower_tile
@@ -56,6 +57,7 @@ Lowering = Callable[[Node, LowerContext], list[Call] | None]
 LOWERINGS: dict[str, Lowering] = {
     "branch": lower_branch,
     "loop": lower_loop,
+    "data_stage": lower_data_stage,
     "max_pool": lower_max_pool,
     "avg_pool": lower_avg_pool,
     "reorder": lower_reorder,

@@ -1,0 +1,100 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "interpreter.h"
+#include "py_buffer_pool.h"
+#include "py_program.h"
+#include "treadle/data_stage.h"
+
+namespace nb = nanobind;
+using treadle::DataStage;
+using treadle::SizedMemory;
+
+namespace {
+
+struct PyDataStage {
+    std::shared_ptr<DataStage> stage;
+};
+
+using PyBinding = std::pair<nb::object, std::vector<std::vector<std::int64_t>>>;
+
+// Returns what `miss` returns for the sizes: None, or (program, shapes of its outputs).
+std::shared_ptr<const DataStage::Binding> call_miss(PyObject* miss, std::span<const std::int64_t> sizes) {
+    const HeldGil held;
+    nb::list numbers;
+    for (const std::int64_t size : sizes) numbers.append(size);
+    nb::object made = nb::steal(or_hang([&] { return PyObject_CallOneArg(miss, numbers.ptr()); }));
+    hang_if_left_running();
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    if (made.is_none()) return nullptr;
+    auto [program, shapes] = nb::cast<PyBinding>(made);
+    PyProgram* const code = nb::cast<PyProgram*>(program);
+    auto binding = std::make_shared<DataStage::Binding>();
+    binding->program = {shared_object(std::move(program)), code};
+    binding->shapes = std::move(shapes);
+    return binding;
+}
+
+PyDataStage* make_stage(std::vector<std::size_t> element_bytes, const PyBufferPool& pool, nb::object miss) {
+    auto function = shared_object(std::move(miss));
+    const auto call = [function](std::span<const std::int64_t> sizes) { return call_miss(function.get(), sizes); };
+    return new PyDataStage{std::make_shared<DataStage>(std::move(element_bytes), pool.pool, call)};
+}
+
+void add(const PyDataStage& self, nb::object program_template, std::vector<std::size_t> order,
+         std::vector<std::size_t> ranks, std::vector<int> max_workers) {
+    const auto* code = nb::cast<const treadle::ProgramTemplate*>(program_template);
+    self.stage->add({{shared_object(std::move(program_template)), code},
+                     std::move(order), std::move(ranks), std::move(max_workers)});
+}
+
+PyControlStep* make_step(const PyDataStage& self, std::size_t sizes) {
+    auto step = std::make_unique<PyControlStep>();
+    step->call = treadle::make_data_stage(self.stage, sizes);
+    return step.release();
+}
+
+// Returns the memory, which the object then no longer owns, and the shape; none if no run has made the output.
+std::optional<std::pair<nb::object, std::vector<std::int64_t>>> take(SizedMemory& self) {
+    if (!self.memory) return std::nullopt;
+    nb::object lease = to_object(std::move(*self.memory));
+    self.memory.reset();
+    return std::pair{std::move(lease), self.shape};
+}
+
+}  // namespace
+
+void bind_data_stage(nb::module_& m) {
+    nb::class_<SizedMemory>(m, "SizedMemory", "An output whose shape a run finds. A run is bound to the object itself.")
+        .def(nb::init<>())
+        .def("take", &take,
+             "Return (memory, shape) and forget both; None if no run has made the output. The memory is a buffer.");
+    nb::class_<PyDataStage>(m, "DataStage", "Programs for what follows sizes that depend on data, bound in the run.")
+        .def(nb::new_(&make_stage), nb::arg("element_bytes"), nb::arg("pool"), nb::arg("miss"),
+             "Make a stage whose outputs have elements of so many bytes, in memory of `pool`. `miss` is called with sizes that\n"
+             "no template serves: it adds one and returns None, or returns (program, shapes of its outputs).")
+        .def("add", &add, nb::arg("program_template"), nb::arg("order"), nb::arg("ranks"), nb::arg("max_workers"),
+             "Add a template of kernels alone. `order` are the numbers of the sizes that its symbols are, `ranks` those of its\n"
+             "outputs, whose dimensions it was made to request.")
+        .def(
+            "set_caps",
+            [](const PyDataStage& self, std::size_t source, std::vector<int> max_workers) {
+                self.stage->set_caps(source, std::move(max_workers));
+            },
+            nb::arg("source"), nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),
+            "Cap how many workers may share each step of the template with this number, as in Program.set_caps().")
+        .def("trim", [](const PyDataStage& self) { self.stage->trim(); }, nb::call_guard<ReleasedGil>(),
+             "Free idle memory.")
+        .def("step", &make_step, nb::arg("sizes"), nb::rv_policy::take_ownership,
+             "Return a step whose pointers are those to its outputs, to `sizes` numbers, and to the operands.");
+}

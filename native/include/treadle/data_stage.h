@@ -1,0 +1,89 @@
+// Data stages: host steps that run what follows sizes that depend on data, bound to these sizes in the run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "treadle/buffer_pool.h"
+#include "treadle/program.h"
+#include "treadle/program_template.h"
+
+namespace treadle {
+
+// SizedMemory is an output whose shape a run finds. A run is bound to its address.
+struct SizedMemory {
+    std::optional<Lease> memory;  // none until the run has made the output
+    std::vector<std::int64_t> shape;
+};
+
+// DataStage binds programs to sizes, and keeps those used last. Any thread that holds no lock of the core may call its
+// functions.
+class DataStage {
+public:
+    static constexpr std::size_t kMostBindings = 64;
+
+    // Binding is a program for one combination of sizes, and the shapes of its outputs.
+    struct Binding {
+        std::shared_ptr<Program> program;
+        std::vector<std::vector<std::int64_t>> shapes;
+        std::ptrdiff_t source = -1;    // the number of its Source, if it has one
+        std::vector<int> max_workers;  // the caps of its source when it was made
+    };
+    // Source makes programs. Its steps are all kernels. Symbol i of the template is size number `order[i]`, and its
+    // requested sizes are the dimensions of the outputs, whose ranks are `ranks`.
+    struct Source {
+        std::shared_ptr<const ProgramTemplate> program_template;
+        std::vector<std::size_t> order;
+        std::vector<std::size_t> ranks;
+        std::vector<int> max_workers;
+    };
+    // Miss is called where no source serves the sizes. It adds one and returns null, or returns a binding.
+    using Miss = std::function<std::shared_ptr<const Binding>(std::span<const std::int64_t> sizes)>;
+
+    // `element_bytes` are those of the elements of each output, whose memory is of `pool`.
+    DataStage(std::vector<std::size_t> element_bytes, std::shared_ptr<BufferPool> pool, Miss miss);
+
+    // bind() returns a binding that is kept, or makes one by the first source that serves the sizes. Throws what the
+    // function for misses throws, and std::logic_error if it has made none.
+    std::shared_ptr<const Binding> bind(std::span<const std::int64_t> sizes);
+    // run() runs the program for the sizes as a part of the run around the calling step. `operands` are its inputs.
+    void run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
+             std::span<SizedMemory* const> outputs);
+    void add(Source source);
+    // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
+    void set_caps(std::size_t source, std::vector<int> max_workers);
+    // trim() frees idle memory of programs.
+    void trim();
+
+    std::size_t outputs() const { return element_bytes_.size(); }
+
+private:
+    struct Entry {
+        std::vector<std::int64_t> sizes;
+        std::shared_ptr<const Binding> binding;
+    };
+
+    std::shared_ptr<const Binding> find(std::span<const std::int64_t> sizes);
+    std::shared_ptr<const Binding> from_sources(std::span<const std::int64_t> sizes) const;
+    void keep(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding);
+    void cap(const Binding& binding);
+    std::vector<std::shared_ptr<const Binding>> kept() const;
+
+    const std::vector<std::size_t> element_bytes_;
+    const std::shared_ptr<BufferPool> pool_;
+    const Miss miss_;
+    std::vector<Source> sources_;  // guarded by context_mutex(), like all below
+    std::list<Entry> entries_;     // the one used last comes first
+};
+
+// make_data_stage() returns a step that runs `stage`. Its pointers are the SizedMemory of each output, then `sizes`
+// numbers, then the operands.
+HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::size_t sizes);
+
+}  // namespace treadle

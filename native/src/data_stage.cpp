@@ -1,0 +1,155 @@
+#include "treadle/data_stage.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "treadle/fork.h"
+#include "treadle/team.h"
+
+namespace treadle {
+
+namespace {
+
+// Returns the bytes of an array. Throws std::bad_alloc if no memory has so many.
+std::size_t bytes_of(std::span<const std::int64_t> shape, std::size_t element_bytes) {
+    std::size_t bytes = element_bytes;
+    if (std::ranges::find(shape, 0) != shape.end()) return 0;
+    for (const std::int64_t dim : shape) {
+        if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(dim), &bytes)) throw std::bad_alloc();
+    }
+    return bytes;
+}
+
+}  // namespace
+
+DataStage::DataStage(std::vector<std::size_t> element_bytes, std::shared_ptr<BufferPool> pool, Miss miss)
+    : element_bytes_(std::move(element_bytes)), pool_(std::move(pool)), miss_(std::move(miss)) {}
+
+std::shared_ptr<const DataStage::Binding> DataStage::bind(std::span<const std::int64_t> sizes) {
+    std::shared_ptr<const Binding> found = find(sizes);
+    if (found) return found;
+    found = from_sources(sizes);
+    if (!found) found = miss_(sizes);
+    if (!found) found = from_sources(sizes);
+    if (!found) throw std::logic_error("no program was made for sizes that depend on data");
+    keep(sizes, found);
+    cap(*found);
+    return found;
+}
+
+std::shared_ptr<const DataStage::Binding> DataStage::find(std::span<const std::int64_t> sizes) {
+    const std::lock_guard lock(context_mutex());
+    const auto entry = std::ranges::find_if(entries_, [&](const Entry& e) { return std::ranges::equal(e.sizes, sizes); });
+    if (entry == entries_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, entry);
+    return entry->binding;
+}
+
+std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<const std::int64_t> sizes) const {
+    std::vector<Source> sources;
+    {
+        const std::lock_guard lock(context_mutex());
+        sources = sources_;
+    }
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+        const Source& source = sources[i];
+        std::vector<std::int64_t> symbols;
+        for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
+        try {
+            const ProgramTemplate::Sizes slots = source.program_template->evaluate(symbols);
+            auto binding = std::make_shared<Binding>();
+            binding->program = source.program_template->bind(slots, {}, source.max_workers, {}, true);
+            const std::vector<std::int64_t> dims = source.program_template->requested(slots);
+            auto dim = dims.begin();
+            for (const std::size_t rank : source.ranks) {
+                const auto end = dim + static_cast<std::ptrdiff_t>(rank);
+                binding->shapes.emplace_back(dim, end);
+                dim = end;
+            }
+            binding->source = static_cast<std::ptrdiff_t>(i);
+            binding->max_workers = source.max_workers;
+            return binding;
+        } catch (const BindingFailure&) {
+            continue;  // it does not serve these sizes
+        }
+    }
+    return nullptr;
+}
+
+void DataStage::keep(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding) {
+    Entry last;  // destroyed without the lock
+    const std::lock_guard lock(context_mutex());
+    entries_.push_front({{sizes.begin(), sizes.end()}, std::move(binding)});
+    if (entries_.size() <= kMostBindings) return;
+    last = std::move(entries_.back());
+    entries_.pop_back();
+}
+
+// A cap that was set after the binding's source was read has not reached it.
+void DataStage::cap(const Binding& binding) {
+    if (binding.source < 0) return;
+    std::vector<int> max_workers;
+    {
+        const std::lock_guard lock(context_mutex());
+        max_workers = sources_[static_cast<std::size_t>(binding.source)].max_workers;
+    }
+    if (max_workers != binding.max_workers) binding.program->set_caps(max_workers);
+}
+
+void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
+                    std::span<SizedMemory* const> outputs) {
+    const std::shared_ptr<const Binding> binding = bind(sizes);
+    std::vector<void*> bound(operands.begin(), operands.end());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        SizedMemory& output = *outputs[i];
+        output.shape = binding->shapes[i];
+        output.memory.emplace(pool_->acquire(std::max<std::size_t>(bytes_of(output.shape, element_bytes_[i]), 1)));
+        bound.push_back(output.memory->data());
+    }
+    Part(*binding->program).run(bound);
+}
+
+void DataStage::add(Source source) {
+    const std::lock_guard lock(context_mutex());
+    sources_.push_back(std::move(source));
+}
+
+std::vector<std::shared_ptr<const DataStage::Binding>> DataStage::kept() const {
+    std::vector<std::shared_ptr<const Binding>> bindings;
+    const std::lock_guard lock(context_mutex());
+    for (const Entry& entry : entries_) bindings.push_back(entry.binding);
+    return bindings;
+}
+
+void DataStage::set_caps(std::size_t source, std::vector<int> max_workers) {
+    {
+        const std::lock_guard lock(context_mutex());
+        sources_.at(source).max_workers = max_workers;
+    }
+    for (const auto& binding : kept()) {
+        if (binding->source == static_cast<std::ptrdiff_t>(source)) binding->program->set_caps(max_workers);
+    }
+}
+
+void DataStage::trim() {
+    for (const auto& binding : kept()) binding->program->trim();
+    pool_->clear();
+}
+
+HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::size_t sizes) {
+    return [stage = std::move(stage), sizes](std::span<void* const> pointers) {
+        const std::size_t outputs = stage->outputs();
+        std::vector<SizedMemory*> memory;
+        std::vector<std::int64_t> numbers;
+        for (void* const each : pointers.first(outputs)) memory.push_back(static_cast<SizedMemory*>(each));
+        for (void* const each : pointers.subspan(outputs, sizes)) {
+            numbers.push_back(*static_cast<const std::int64_t*>(each));
+        }
+        stage->run(numbers, pointers.subspan(outputs + sizes), memory);
+    };
+}
+
+}  // namespace treadle

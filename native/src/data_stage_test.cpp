@@ -1,0 +1,153 @@
+// Stages behind sizes that depend on data.
+#include "treadle/data_stage.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "treadle/check.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
+
+namespace treadle::testing {
+
+namespace {
+
+// Writes args[0] cells from pointer 1, each one more, to pointer 0.
+std::int32_t increment(void* const* pointers, const std::int64_t* args, std::int64_t, void*) {
+    const auto* const from = static_cast<const std::int64_t*>(pointers[1]);
+    std::transform(from, from + args[0], static_cast<std::int64_t*>(pointers[0]), [](auto cell) { return cell + 1; });
+    return 0;
+}
+
+// A template of one step that increments n cells, n from 1 to 1,000, and requests n.
+std::shared_ptr<ProgramTemplate> increments() {
+    // Slots: 0: n, 1: 0, 2: 1, 3: 1000, 4: cost, 5: n - 1, 6: n < 1, 7: guard, 8: 1000 - n, 9: n > 1000, 10: guard
+    const auto op = [](BinderOp kind, std::int32_t first) {
+        return Binder::Operation{static_cast<std::int32_t>(kind), first};
+    };
+    Binder binder(1, {0, 1, 1000, std::bit_cast<Slot>(100.0)},
+                  {op(BinderOp::sub, 0), op(BinderOp::is_negative, 2), op(BinderOp::logical_not, 3),
+                   op(BinderOp::sub, 4), op(BinderOp::is_negative, 6), op(BinderOp::logical_not, 7)},
+                  {0, 2, 5, 6, 3, 0, 8, 9});
+    TemplateSpec spec;
+    spec.buffers = {{BufferKind::bound, 0}, {BufferKind::bound, 1}};
+    StepTemplate step;
+    step.kernel = increment;
+    step.pointers = {{1, 1}, {0, 1}};
+    step.args = {0};
+    step.chunks = 2;
+    step.cost_ns = 4;
+    spec.steps = {step};
+    spec.tasks = {{0, 1, 0, false}};
+    spec.successors = {{}};
+    spec.scratch_bytes = 1;
+    spec.guards = {7, 10};
+    spec.requested = {0};
+    return std::make_shared<ProgramTemplate>(std::move(binder), std::move(spec));
+}
+
+// A program whose only step runs `stage` on a size and an input, both bound behind the output.
+std::shared_ptr<Program> running(std::shared_ptr<DataStage> stage) {
+    Builder builder;
+    builder.buffers.clear();
+    for (std::int64_t i = 0; i < 3; ++i) builder.buffers.push_back({BufferKind::bound, i});
+    StepSpec step;
+    step.host = make_data_stage(std::move(stage), 1);
+    step.pointers = {{0, 0}, {1, 0}, {2, 0}};
+    step.cost_ns = kCostly;
+    builder.add(std::move(step));
+    return builder.build();
+}
+
+std::shared_ptr<DataStage> stage_of(DataStage::Miss miss) {
+    return std::make_shared<DataStage>(std::vector<std::size_t>{sizeof(std::int64_t)}, BufferPool::make(1 << 20, true),
+                                       std::move(miss));
+}
+
+void run_and_check(Program& program, Team& team, std::int64_t size) {
+    std::vector<std::int64_t> cells(static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = static_cast<std::int64_t>(7 * i);
+    SizedMemory output;
+    void* bound[] = {&output, &size, cells.data()};
+    team.run(program, bound);
+    CHECK_EQUAL(1u, output.shape.size());
+    CHECK_EQUAL(size, output.shape[0]);
+    const auto* const found = reinterpret_cast<const std::int64_t*>(output.memory->data());
+    for (std::size_t i = 0; i < cells.size(); ++i) CHECK_EQUAL(cells[i] + 1, found[i]);
+}
+
+}  // namespace
+
+TREADLE_TEST_WORKERS(a_stage_binds_its_template_to_each_size) {
+    Team team("t", {workers, workers});
+    int misses = 0;
+    const std::shared_ptr<DataStage> stage = stage_of([&](auto) {
+        ++misses;
+        return nullptr;
+    });
+    stage->add({increments(), {0}, {1}, {}});
+    const auto program = running(stage);
+    for (int turn = 0; turn < 2; ++turn) {
+        for (const std::int64_t size : {5, 1, 1000}) run_and_check(*program, team, size);
+    }
+    CHECK_EQUAL(0, misses);
+}
+
+TREADLE_TEST(a_stage_asks_once_for_sizes_that_no_template_serves) {
+    Team team("t", {1, 1});
+    std::vector<std::int64_t> missed;
+    const auto wide = increments();
+    const std::shared_ptr<DataStage> stage = stage_of([&](std::span<const std::int64_t> sizes) {
+        missed.push_back(sizes[0]);
+        StepSpec step;
+        step.kernel = increment;
+        step.pointers = {{1, 0}, {0, 0}};
+        step.args = {sizes[0]};
+        Builder builder;
+        builder.buffers.clear();
+        for (std::int64_t i = 0; i < 2; ++i) builder.buffers.push_back({BufferKind::bound, i});
+        builder.add(std::move(step));
+        auto binding = std::make_shared<DataStage::Binding>();
+        binding->program = builder.build();
+        binding->shapes = {{sizes[0]}};
+        return std::shared_ptr<const DataStage::Binding>(binding);
+    });
+    stage->add({wide, {0}, {1}, {}});
+    const auto program = running(stage);
+    for (const std::int64_t size : {2000, 5, 0, 2000, 0}) run_and_check(*program, team, size);
+    CHECK(missed == std::vector<std::int64_t>({2000, 0}));
+}
+
+TREADLE_TEST(a_stage_keeps_the_bindings_used_last) {
+    Team team("t", {1, 1});
+    const std::shared_ptr<DataStage> stage = stage_of([](auto) { return nullptr; });
+    stage->add({increments(), {0}, {1}, {}});
+    const std::int64_t first[] = {1};
+    const auto binding = stage->bind(first);
+    for (std::int64_t size = 2; size <= static_cast<std::int64_t>(DataStage::kMostBindings); ++size) {
+        stage->bind({&size, 1});
+    }
+    CHECK(binding == stage->bind(first));
+    for (std::int64_t size = 100; size < 100 + static_cast<std::int64_t>(DataStage::kMostBindings); ++size) {
+        stage->bind({&size, 1});
+    }
+    CHECK(binding != stage->bind(first));
+    CHECK_EQUAL(binding->program->id(), stage->bind(first)->program->id());
+}
+
+TREADLE_TEST(a_stage_without_a_program_fails) {
+    Team team("t", {1, 1});
+    const auto program = running(stage_of([](auto) { return nullptr; }));
+    SizedMemory output;
+    std::int64_t size = 3;
+    void* bound[] = {&output, &size, nullptr};
+    CHECK_THROWS(std::logic_error, team.run(*program, bound));
+}
+
+}  // namespace treadle::testing

@@ -1,0 +1,129 @@
+"""What the driver makes: compiled graphs, for some sizes or for all that their guards allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle import _native
+from treadle.graph.facts import MOST_ELEMENTS, Facts
+from treadle.graph.guard import is_assumed
+from treadle.graph.node import Node
+from treadle.passes.lower.searches import FUNCTIONS
+from treadle.plan.bound import bound
+from treadle.plan.plan import Plan
+from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.executable import Executable
+from treadle.runtime.program_template import ProgramTemplate
+from treadle.tracing.registry import StepLabel
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan and the executable made of it."""
+
+    plan: Plan
+    executable: Executable
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A plan that is valid for all sizes that its guards allow."""
+
+    plan: Plan
+    facts: Facts
+    template: ProgramTemplate
+    nodes: tuple[str, ...]
+    """The names of the model's nodes."""
+
+    @property
+    def samples(self) -> dict[str, int]:
+        """The sizes by which decisions were taken that no proof settled, by the names of the open dimensions."""
+        return {name: symbol.hint for name, symbol in self.facts.symbols.items()}
+
+    @property
+    def guards(self) -> list[str]:
+        """The conditions under which the plan is valid, such as "length <= 512"."""
+        symbols = self.facts.symbols.items()
+        least = [f"{name} >= {symbol.least}" for name, symbol in symbols if symbol.least > 0]
+        most = [
+            f"{name} {'<=' if symbol.most > 0 else '=='} {symbol.most}"
+            for name, symbol in symbols
+            if symbol.most < MOST_ELEMENTS
+        ]
+        return list(dict.fromkeys((*least, *most, *map(str, self.facts.guards))))
+
+    def serves(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the plan is valid for these sizes of the open dimensions, by name."""
+        symbols = self.facts.symbols.items()
+        return all(symbol.least <= sizes[name] <= symbol.most for name, symbol in symbols) and all(
+            is_assumed(guard, sizes, FUNCTIONS) for guard in self.facts.guards
+        )
+
+    def bind(self, sizes: Mapping[str, int]) -> Bound | None:
+        """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""
+        executable = self.template.try_bind([sizes[name] for name in self.facts.symbols])
+        if executable is None:
+            return None
+        return Bound(self.plan, executable, sizes, self.nodes, self.template, tuple(self.facts.symbols))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An executable made of a plan with open sizes for one combination of sizes."""
+
+    open_plan: Plan
+    executable: Executable
+    sizes: Mapping[str, int]
+    nodes: tuple[str, ...]
+    template: ProgramTemplate
+    """What the executable was made by."""
+    symbols: tuple[str, ...]
+    """The names of the template's symbols, in order."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with numbers for all sizes."""
+        return bound(self.open_plan, self.sizes, FUNCTIONS)
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
+
+
+@dataclass(frozen=True, slots=True)
+class PerSize:
+    """Why a model with open dimensions is compiled for each combination of sizes."""
+
+    reason: str
+    nodes: tuple[StepLabel, ...] = ()
+    """The nodes of which `reason` is true."""
+
+    def __str__(self) -> str:
+        if not self.nodes:
+            return self.reason
+        first, more = self.nodes[0], len(self.nodes) - 1
+        others = f" and {more} other node{'s' if more > 1 else ''}" if more else ""
+        return f"{self.reason}: {first.node} ({first.op}){others}"
+
+
+def labels_of(nodes: Sequence[Node]) -> tuple[StepLabel, ...]:
+    """Return the names of `nodes` with their ops."""
+    return tuple(StepLabel(node.name, str(node.attrs.get("label", node.op))) for node in nodes)

@@ -1,0 +1,97 @@
+"""What runs behind sizes that depend on data: programs that the native core binds to these sizes inside the run."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from treadle import _native, forking
+from treadle.graph.shape import StaticShape
+from treadle.lru import LRU
+from treadle.runtime.executable import Body
+from treadle.runtime.outputs import OutputPool
+from treadle.runtime.program_template import ProgramTemplate
+
+MOST_BODIES = 64
+"""How many programs with Python steps a stage keeps, as many as the native core does."""
+
+
+class Compiler(Protocol):
+    """Compiles what a stage runs."""
+
+    def make(self, sizes: Sequence[int]) -> Template | tuple[Body, list[StaticShape]]:
+        """Return a template that serves these sizes, or a program for them alone and the shapes of its outputs."""
+        ...
+
+
+class Template:
+    """A template of a stage, whose symbol i is the size number `order[i]` of the stage."""
+
+    def __init__(self, template: ProgramTemplate, order: Sequence[int]) -> None:
+        self.template = template
+        self.order = order
+
+
+Made = tuple[_native.Program, list[StaticShape]]
+"""A program and the shapes of its outputs."""
+
+
+def _call(method: weakref.WeakMethod[Callable[[list[int]], Made | None]], sizes: list[int]) -> Made | None:
+    bound = method()
+    return None if bound is None else bound(sizes)
+
+
+class DataStage:
+    """Binds what a compiler makes. Threads may share it.
+
+    A run calls no Python where a template of kernels serves its sizes.
+    """
+
+    def __init__(self, outputs: Sequence[np.dtype[Any]], compiler: Compiler) -> None:
+        """Make a stage whose outputs have these dtypes."""
+        self.compiler = compiler
+        """What compiles for sizes that it has no template for."""
+        self._pool = OutputPool(shared=True)
+        # A weak method: the native stage must not keep this one alive, which refers to it.
+        miss = partial(_call, weakref.WeakMethod(self.miss))
+        self._native = _native.DataStage([dtype.itemsize for dtype in outputs], self._pool.native, miss)
+        self._templates: list[ProgramTemplate] = []
+        self._bodies: LRU[tuple[int, ...], Body] = LRU(MOST_BODIES)
+        self._lock = forking.lock()
+
+    def step(self, sizes: int) -> _native.ControlStep:
+        """Return a step that runs it. Its pointers are those to outputs, to so many `sizes`, and to operands."""
+        return self._native.step(sizes)
+
+    def miss(self, sizes: list[int]) -> Made | None:
+        """Compile for `sizes`, which the native stage has no template for; return a program if it still has none."""
+        made = self.compiler.make(sizes)
+        if isinstance(made, Template):
+            template = made.template
+            if template.is_native:
+                with self._lock:
+                    if template not in self._templates:
+                        self._templates.append(template)
+                        template.add_to(self._native, made.order)
+                return None
+            made = template.bind_sized([sizes[number] for number in made.order])
+        body, shapes = made
+        self._bodies.put(tuple(sizes), body)
+        return body.program, shapes
+
+    def cap(self, caps: Mapping[str, int]) -> None:
+        """Put a session's `caps` in force, as Executable.cap() does."""
+        with self._lock:
+            for number, template in enumerate(self._templates):
+                template.note_caps(caps)
+                self._native.set_caps(number, template.max_workers)
+        for body in self._bodies.values():
+            body.cap(caps)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self._native.trim()
