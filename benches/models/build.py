@@ -6,7 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benches.models import channels_last, open_sizes, sequence, synthetic, text, text_images, vision, vision_kinds
+from benches.models import (
+    channels_last,
+    detectors,
+    open_sizes,
+    sequence,
+    synthetic,
+    text,
+    text_images,
+    vision,
+    vision_kinds,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "models"
 
@@ -39,6 +49,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "lstm_speech": sequence.lstm_speech,
     "gru_text": sequence.gru_text,
     "embedding_bags": sequence.embedding_bags,
+    "ssd_128": detectors.ssd_128,
 }
 
 SYNTHETIC: dict[str, Callable[[Path], None]] = {
@@ -49,6 +60,7 @@ SYNTHETIC: dict[str, Callable[[Path], None]] = {
     "towers_3x3": synthetic.towers_3x3,
     "chain_1000": synthetic.chain_1000,
     "fan_1000": synthetic.fan_1000,
+    "chosen_rows": detectors.chosen_rows,
 }
 
 QUANTIZED: dict[str, Callable[[Path], None]] = {
