@@ -37,12 +37,14 @@ def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
     context = PassContext(detect())
     infer(graph, context)
     InferShapes().run(graph, context)
+    # What follows sizes that depend on data is not counted.
+    nodes = [node for node in graph.nodes if all(value.shape is not None for value in node.outputs)]
     read: dict[Value, int] = {}
-    for node in graph.nodes:
+    for node in nodes:
         for value in node.inputs:
             if value is not None and value.data is not None:
                 read[value] = max(read.get(value, 0), _bytes_read(node, value))
-    return Cost(sum(map(_operations, graph.nodes)), sum(read.values()))
+    return Cost(sum(map(_operations, nodes)), sum(read.values()))
 
 
 def _bytes_read(node: Node, value: Value) -> int:
