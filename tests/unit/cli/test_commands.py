@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -438,3 +439,46 @@ def test_an_automatic_limit_is_reported_as_its_number(model: str) -> None:
     )
 
     assert json.loads(limited.stdout)["threads"] == json.loads(automatic.stdout)["threads"]
+
+
+def test_compare_agrees_with_the_reference(model: str) -> None:
+    """
+    All values of a small model, and its outputs; the exit code is 0.
+    """
+    done = treadle("compare", model, "--dim", "n=2")
+    report = json.loads(treadle("compare", model, "--dim", "n=2", "--json").stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert "All values agree." in done.stdout
+    assert report["parts"] is False
+    assert report["first"] is None
+    assert [each["value"] for each in report["outputs"]] == ["y"]
+    assert len(report["values"]) >= 5
+
+
+def test_compare_names_the_first_node_that_parts(model: str) -> None:
+    """
+    No error is allowed, so the first node that rounds otherwise than NumPy parts, and the exit code is 1.
+    """
+    done = treadle("compare", model, "--tolerance", "0")
+    report = json.loads(treadle("compare", model, "--tolerance", "0", "--json").stdout)
+
+    assert done.returncode == 1, done.stderr
+    assert report["first"]["op"] == "conv"
+    assert f"The first node whose values part is {report['first']['node']!r} (conv)" in done.stdout
+
+
+def test_compare_runs_onnxruntime_where_it_is_installed(model: str) -> None:
+    """
+    It agrees; without it the message says what to install. A model of another kind is refused before it is read.
+    """
+    done = treadle("compare", model, "--against", "onnxruntime")
+    refused = treadle("compare", "model.pb", "--against", "onnxruntime")
+
+    if importlib.util.find_spec("onnxruntime") is None:
+        assert done.returncode == 1
+        assert "pip install onnxruntime" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+    assert refused.returncode == 1
+    assert "wanted an ONNX file, got 'model.pb'" in refused.stderr
