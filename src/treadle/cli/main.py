@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 import treadle
+from treadle.cli.commands.check import check
 from treadle.cli.commands.compare import compare_command
 from treadle.cli.commands.inspect import inspect
 from treadle.cli.commands.run import run
@@ -24,7 +25,7 @@ def treadle_command() -> None:
     """Run models on CPUs with one team of threads for both levels of parallelism."""
 
 
-for command in (run, tune, compare_command, inspect, threads):
+for command in (run, tune, compare_command, check, inspect, threads):
     treadle_command.add_command(command)
 
 
