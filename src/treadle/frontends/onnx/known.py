@@ -12,7 +12,7 @@ import numpy as np
 from treadle.errors import KernelError, LimitError, ShapeError
 from treadle.frontends.faults import Fault
 from treadle.graph.case_analysis import CaseAnalysis
-from treadle.graph.dim import is_expression
+from treadle.graph.dim import equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, is_open
 from treadle.graph.value import Value
@@ -80,6 +80,14 @@ class Known:
         if info is None or info.shape is None:
             return None
         return tuple(None if is_expression(dim) else dim for dim in info.shape)
+
+    def is_multiple(self, value: Value, times: int, of: Value) -> bool:
+        """Whether the first dimension of `value` is certainly `times` that of `of`."""
+        infos = self._info(value), self._info(of)
+        shapes = [info.shape for info in infos if info is not None and info.shape]
+        if len(shapes) < 2:
+            return False
+        return equals(shapes[0][0], shapes[1][0] * times)
 
     def shape(self, value: Value, name: str) -> Shape | None:
         """The shape of `value` for an input called `name` of another graph; unknown sizes get names of their own."""

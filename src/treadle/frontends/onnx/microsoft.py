@@ -1,4 +1,4 @@
-"""Schemas of the quantized operators of ONNX Runtime (domain com.microsoft), which the onnx package does not have."""
+"""Schemas of operators of ONNX Runtime (domain com.microsoft), which the onnx package does not have."""
 
 from collections.abc import Mapping
 
@@ -8,14 +8,22 @@ from treadle.frontends.onnx.formal import Formal, Signature
 
 DOMAIN = "com.microsoft"
 
+IN_STANDARD_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that ONNX Runtime has in ai.onnx, without a domain of its own."""
+
+_BYTES = frozenset({"tensor(uint8)", "tensor(int8)"})
+
 _TYPES = {
-    "T": frozenset({"tensor(uint8)", "tensor(int8)"}),
-    "A": frozenset({"tensor(uint8)", "tensor(int8)"}),
-    "B": frozenset({"tensor(uint8)", "tensor(int8)"}),
+    "T": _BYTES,
+    "A": _BYTES,
+    "B": _BYTES,
     "F": frozenset({"tensor(float)"}),
     "I": frozenset({"tensor(int32)"}),
-    "V": frozenset({"tensor(uint8)", "tensor(int8)", "tensor(float)"}),
+    "L": frozenset({"tensor(int64)"}),
+    "V": _BYTES | {"tensor(float)"},
+    "R": frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}),
 }
+"""Type variable -> the types it stands for, the same one in all operands of a node."""
 
 
 def _formal(text: str) -> Formal:
@@ -25,18 +33,21 @@ def _formal(text: str) -> Formal:
     return Formal(name, variable, _TYPES[variable], text.endswith("?"), text.endswith("*"), not text.endswith("*"))
 
 
-def _signature(op: str, inputs: str, result: str, attributes: Mapping[str, int], *required: str) -> Signature:
-    takes = tuple(_formal(text) for text in inputs.split())
-    least = max(number for number, formal in enumerate(takes, start=1) if not formal.optional)
+def _signature(op: str, inputs: str, outputs: str, attributes: Mapping[str, int], *required: str) -> Signature:
+    takes, gives = (tuple(map(_formal, texts.split())) for texts in (inputs, outputs))
+    fewest, least = (
+        max(number for number, formal in enumerate(formals, start=1) if not formal.optional)
+        for formals in (takes, gives)
+    )
     most = 1 << 30 if takes[-1].variadic else len(takes)
     return Signature(
         op,
         takes,
-        (_formal(f"Y:{result}"),),
-        least,
+        gives,
+        fewest,
         most,
-        1,
-        1,
+        least,
+        len(gives),
         dict(attributes),
         frozenset(required),
         deprecated=False,
@@ -46,7 +57,9 @@ def _signature(op: str, inputs: str, result: str, attributes: Mapping[str, int],
 
 _ONE = "X:T x_scale:F x_zero_point:T? y_scale:F y_zero_point:T?"
 _TWO = "A:T A_scale:F A_zero_point:T? B:T B_scale:F B_zero_point:T? C_scale:F C_zero_point:T?"
-_INT, _INTS, _FLOAT, _STRING = AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOAT, AttributeProto.STRING
+_INT, _INTS = AttributeProto.INT, AttributeProto.INTS
+_FLOAT, _FLOATS, _STRING = AttributeProto.FLOAT, AttributeProto.FLOATS, AttributeProto.STRING
+_PRODUCT = {"alpha": _FLOAT, "transA": _INT, "transB": _INT}
 _WINDOW = {
     "auto_pad": _STRING,
     "ceil_mode": _INT,
@@ -57,29 +70,99 @@ _WINDOW = {
     "strides": _INTS,
 }
 
+_CONV = {
+    "auto_pad": _STRING,
+    "dilations": _INTS,
+    "group": _INT,
+    "kernel_shape": _INTS,
+    "pads": _INTS,
+    "strides": _INTS,
+}
+_ACTIVATION = {f"activation_{name}": _FLOAT for name in ("alpha", "beta", "gamma")} | {"activation": _STRING}
+_ATTENTION = {"mask_filter_value": _FLOAT, "num_heads": _INT, "scale": _FLOAT, "unidirectional": _INT}
+_STATISTICS = "output:R mean:F? inv_std_var:F? input_skip_bias_sum:R?"
+
 SIGNATURES: dict[str, Signature] = {
     found.name: found
     for found in (
         _signature(
+            "Attention",
+            "input:R weights:R bias:R? mask_index:I? past:R? attention_bias:R? past_sequence_length:I?",
+            "output:R present:R?",
+            _ATTENTION
+            | {"do_rotary": _INT, "past_present_share_buffer": _INT, "qkv_hidden_sizes": _INTS}
+            | {"rotary_embedding_dim": _INT},
+            "num_heads",
+        ),
+        _signature("BiasAdd", "X:R bias:R skip:R", "Y:R", {}),
+        _signature("BiasGelu", "A:R B:R", "C:R", {}),
+        _signature("BiasSplitGelu", "X:R bias:R", "Y:R", {}),
+        _signature(
+            "EmbedLayerNormalization",
+            "input_ids:I segment_ids:I? word_embedding:R position_embedding:R segment_embedding:R? gamma:R beta:R"
+            " mask:I? position_ids:I?",
+            "output:R mask_index:I? embedding_sum:R?",
+            {"epsilon": _FLOAT, "mask_index_type": _INT},
+        ),
+        _signature("FastGelu", "X:R bias:R?", "Y:R", {}),
+        _signature(
+            "FusedConv", "X:R W:R B:R? Z:R?", "Y:R", _CONV | {"activation": _STRING, "activation_params": _FLOATS}
+        ),
+        _signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
+        _signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),
+        _signature("Gelu", "X:R", "Y:R", {}),
+        _signature(
             "MatMulIntegerToFloat",
             "A:A B:B a_scale:F b_scale:F a_zero_point:A? b_zero_point:B? bias:F?",
-            "F",
+            "Y:F",
             {},
+        ),
+        _signature(
+            "MultiHeadAttention",
+            "query:R key:R? value:R? bias:R? key_padding_mask:I? attention_bias:R? past_key:R? past_value:R?"
+            " past_sequence_length:I? cache_indirection:I?",
+            "output:R present_key:R? present_value:R? qk:R?",
+            _ATTENTION,
+            "num_heads",
         ),
         _signature(
             "QGemm",
             "A:A a_scale:F a_zero_point:A B:B b_scale:F b_zero_point:B C:I? y_scale:F? y_zero_point:T?",
-            "V",
-            {"alpha": _FLOAT, "transA": _INT, "transB": _INT},
+            "Y:V",
+            _PRODUCT,
         ),
-        _signature("QLinearAdd", _TWO, "T", {}),
-        _signature("QLinearAveragePool", _ONE, "T", _WINDOW, "kernel_shape"),
-        _signature("QLinearConcat", "Y_scale:F Y_zero_point:T inputs:V*", "T", {"axis": _INT}, "axis"),
-        _signature("QLinearGlobalAveragePool", _ONE, "T", {"channels_last": _INT}),
-        _signature("QLinearLeakyRelu", _ONE, "T", {"alpha": _FLOAT}),
-        _signature("QLinearMul", _TWO, "T", {}),
-        _signature("QLinearSigmoid", _ONE, "T", {}),
-        _signature("QLinearSoftmax", _ONE, "T", {"axis": _INT, "opset": _INT}, "opset"),
+        _signature("QLinearAdd", _TWO, "Y:T", {}),
+        _signature("QLinearAveragePool", _ONE, "Y:T", _WINDOW, "kernel_shape"),
+        _signature("QLinearConcat", "Y_scale:F Y_zero_point:T inputs:V*", "Y:T", {"axis": _INT}, "axis"),
+        _signature("QLinearGlobalAveragePool", _ONE, "Y:T", {"channels_last": _INT}),
+        _signature("QLinearLeakyRelu", _ONE, "Y:T", {"alpha": _FLOAT}),
+        _signature("QLinearMul", _TWO, "Y:T", {}),
+        _signature("QLinearSigmoid", _ONE, "Y:T", {}),
+        _signature("QLinearSoftmax", _ONE, "Y:T", {"axis": _INT, "opset": _INT}, "opset"),
+        _signature("QuickGelu", "X:R", "Y:R", {"alpha": _FLOAT}),
+        _signature(
+            "RotaryEmbedding",
+            "input:R position_ids:L cos_cache:R sin_cache:R",
+            "output:R",
+            {"interleaved": _INT, "is_packed_batching": _INT, "num_heads": _INT}
+            | {"rotary_embedding_dim": _INT, "scale": _FLOAT},
+        ),
+        _signature(
+            "SimplifiedLayerNormalization",
+            "X:R scale:R",
+            "Y:R inv_std_var:F?",
+            {"axis": _INT, "epsilon": _FLOAT, "stash_type": _INT},
+        ),
+        _signature(
+            "SkipLayerNormalization",
+            "input:R skip:R gamma:R beta:R? bias:R?",
+            _STATISTICS,
+            {"epsilon": _FLOAT},
+        ),
+        _signature(
+            "SkipSimplifiedLayerNormalization", "input:R skip:R gamma:R bias:R?", _STATISTICS, {"epsilon": _FLOAT}
+        ),
+        _signature("TransposeMatMul", "A:R B:R", "Y:R", _PRODUCT),
     )
 }
 """Operator -> its signature."""

@@ -10,6 +10,7 @@ from onnx import defs
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.formal import Formal, Signature
 from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
+from treadle.frontends.onnx.microsoft import IN_STANDARD_DOMAIN
 from treadle.frontends.onnx.microsoft import SIGNATURES as OF_MICROSOFT
 
 OLDEST = 7
@@ -68,7 +69,7 @@ def title(domain: str) -> str:
 @lru_cache(4096)
 def signature(domain: str, op: str, version: int) -> Signature | None:
     """The signature of `op` in this version of its domain, or None if there is none."""
-    if domain == MICROSOFT:
+    if domain == MICROSOFT or (domain == STANDARD and op in IN_STANDARD_DOMAIN):
         return OF_MICROSOFT.get(op)
     if not defs.has(op, domain):
         return None

@@ -19,6 +19,7 @@ from treadle.frontends.onnx.rules import (
     reshape,
     resize,
     shape,
+    skip_norm,
     softmax,
 )
 from treadle.frontends.onnx.rules.rule import Rule
@@ -121,6 +122,7 @@ RULES: dict[str, Rule] = {
     "QLinearMatMul": integer_matmul.qlinear_matmul,
     "RMSNormalization": norm.rms_norm,
     "RNN": recurrent.rnn,
+    "SimplifiedLayerNormalization": skip_norm.rms_norm,
     # reductions
     "ArgMax": reduce.arg("argmax"),
     "ArgMin": reduce.arg("argmin"),

@@ -10,9 +10,13 @@ _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 
 def gelu(node: OnnxNode, b: Builder) -> Value:
-    """Gelu(x) -> 0.5 x (1 + erf(x / sqrt 2)), or 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
-    x = node.input(0)
-    if node.choice("approximate", "none", "none", "tanh") == "none":
+    """Gelu(x), or its approximation by tanh."""
+    return gelu_of(node.input(0), b, approximate=node.choice("approximate", "none", "none", "tanh") == "tanh")
+
+
+def gelu_of(x: Value, b: Builder, *, approximate: bool) -> Value:
+    """0.5 x (1 + erf(x / sqrt 2)), or 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    if not approximate:
         bent = b.add("erf", b.add("mul", x, b.scalar(math.sqrt(0.5), x.dtype)))
     else:
         cube = b.add("mul", b.add("mul", x, x), x)
@@ -24,10 +28,11 @@ def gelu(node: OnnxNode, b: Builder) -> Value:
 
 def hard_sigmoid(node: OnnxNode, b: Builder) -> Value:
     """HardSigmoid(x) -> clip(alpha x + beta, 0, 1)."""
-    return _hard_sigmoid(node.input(0), node.number("alpha", 0.2), node.number("beta", 0.5), b)
+    return hard_sigmoid_of(node.input(0), node.number("alpha", 0.2), node.number("beta", 0.5), b)
 
 
-def _hard_sigmoid(x: Value, alpha: float, beta: float, b: Builder) -> Value:
+def hard_sigmoid_of(x: Value, alpha: float, beta: float, b: Builder) -> Value:
+    """clip(alpha x + beta, 0, 1)."""
     line = b.add("add", b.add("mul", x, b.scalar(alpha, x.dtype)), b.scalar(beta, x.dtype))
     return b.add("clip", line, b.scalar(0, x.dtype), b.scalar(1, x.dtype))
 
@@ -35,7 +40,7 @@ def _hard_sigmoid(x: Value, alpha: float, beta: float, b: Builder) -> Value:
 def hard_swish(node: OnnxNode, b: Builder) -> Value:
     """HardSwish(x) -> x clip(x / 6 + 1/2, 0, 1)."""
     x = node.input(0)
-    return b.add("mul", x, _hard_sigmoid(x, 1 / 6, 0.5, b))
+    return b.add("mul", x, hard_sigmoid_of(x, 1 / 6, 0.5, b))
 
 
 def _negative_exp(x: Value, scale: float, b: Builder) -> Value:
@@ -73,8 +78,12 @@ def celu(node: OnnxNode, b: Builder) -> Value | None:
 
 def leaky_relu(node: OnnxNode, b: Builder) -> Value:
     """LeakyRelu(x) -> x where x >= 0, else alpha x."""
-    x = node.input(0)
-    below = b.add("mul", x, b.scalar(node.number("alpha", 0.01), x.dtype))
+    return leaky_relu_of(node.input(0), node.number("alpha", 0.01), b)
+
+
+def leaky_relu_of(x: Value, alpha: float, b: Builder) -> Value:
+    """x where x >= 0, else alpha x."""
+    below = b.add("mul", x, b.scalar(alpha, x.dtype))
     return b.add("where", b.add("lt", x, b.scalar(0, x.dtype)), below, x)
 
 
@@ -117,6 +126,10 @@ def mish(node: OnnxNode, b: Builder) -> Value:
 
 def swish(node: OnnxNode, b: Builder) -> Value:
     """Swish(x) -> x sigmoid(alpha x)."""
-    x, alpha = node.input(0), node.number("alpha", 1.0)
+    return swish_of(node.input(0), node.number("alpha", 1.0), b)
+
+
+def swish_of(x: Value, alpha: float, b: Builder) -> Value:
+    """x sigmoid(alpha x)."""
     scaled = x if alpha == 1 else b.add("mul", x, b.scalar(alpha, x.dtype))
     return b.add("mul", x, b.add("sigmoid", scaled))

@@ -1,0 +1,176 @@
+"""Attention and MultiHeadAttention of ONNX Runtime (com.microsoft) as products, a mask and a softmax, which a pass
+fuses.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules import attention_mask
+from treadle.graph.value import Value
+
+_SWAPPED = (0, 2, 1, 3)
+"""[N, tokens, heads, size] <-> [N, heads, tokens, size]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Queries, keys and values [N, heads, tokens, size], the latter two of past tokens too."""
+
+    q: Value
+    k: Value
+    v: Value
+
+
+def attention(node: OnnxNode, b: Builder) -> list[Value | None]:
+    """Attention(x, weights, bias, mask, past, attention_bias) -> heads attend after one projection to q, k and v."""
+    _refuse(node, 6, "past_sequence_length")
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.flag(name, default=False):
+            raise Unsupported(f"attribute {name!r} must be 0")
+    count = _count(node)
+    projected = [_split(_projected(node, part, b), count, b) for part in _widths(node)]
+    past = node.optional(4)
+    heads = Heads(*projected)
+    if past is not None:
+        parts = [b.add("squeeze", half, b.integers([0])) for half in b.add_many("split", [past], 2, axis=0, parts=2)]
+        heads = Heads(heads.q, *(b.add("concat", *both, axis=2) for both in zip(parts, projected[1:], strict=True)))
+    mask = attention_mask.of(node, 3, heads.q, heads.k, b)
+    result = attended(node, heads, [mask, node.optional(5)], b)
+    if not any(node.outputs[1:2]):
+        return [result, None]
+    present = [b.add("unsqueeze", each, b.integers([0])) for each in (heads.k, heads.v)]
+    return [result, b.add("concat", *present, axis=0)]
+
+
+def _count(node: OnnxNode) -> int:
+    count = node.integer("num_heads", 0)
+    if count < 1:
+        raise Fault(f"attribute 'num_heads' must be 1 or more, got {count}")
+    return count
+
+
+def _refuse(node: OnnxNode, index: int, name: str) -> None:
+    if node.optional(index) is not None:
+        raise Unsupported(f"its input {name!r} (number {index}) is for buffers that past and present share")
+
+
+def _widths(node: OnnxNode) -> list[slice]:
+    """The columns of the weights that make q, k and v."""
+    dims = node.dims(1)
+    width = None if dims is None or len(dims) != 2 else dims[1]
+    if width is None:
+        raise Unsupported("the shape of its weights must be known")
+    sizes = node.integers("qkv_hidden_sizes") or (width // 3,) * 3
+    if len(sizes) != 3 or sum(sizes) != width:
+        raise Fault(f"attribute 'qkv_hidden_sizes' {list(sizes)} must be 3 numbers whose sum is {width}")
+    first, second = sizes[0], sizes[0] + sizes[1]
+    return [slice(0, first), slice(first, second), slice(second, width)]
+
+
+def _projected(node: OnnxNode, part: slice, b: Builder) -> Value:
+    """x times the columns `part` of the weights, plus their bias."""
+    product = b.add("matmul", node.input(0), _columns(node, 1, part, b), transpose_a=False, transpose_b=False)
+    return product if node.optional(2) is None else b.add("add", product, _columns(node, 2, part, b))
+
+
+def _columns(node: OnnxNode, index: int, part: slice, b: Builder) -> Value:
+    known = node.array(index)
+    if known is not None:
+        return b.constant(np.ascontiguousarray(known[..., part]))
+    bounds = [b.integers([number]) for number in (part.start, part.stop, -1)]
+    return b.add("slice", node.input(index), *bounds)
+
+
+def multi_head_attention(node: OnnxNode, b: Builder) -> list[Value | None]:
+    """MultiHeadAttention(q, k, v, bias, mask, attention_bias, past_k, past_v) -> heads attend; keys, values of all
+    tokens."""
+    _refuse(node, 8, "past_sequence_length")
+    _refuse(node, 9, "cache_indirection")
+    if any(node.outputs[3:4]):
+        raise Unsupported("its result 'qk' is not computed apart")
+    q, k, v = _operands(node, _count(node), b)
+    past = node.optional(6), node.optional(7)
+    if past[0] is not None and past[1] is not None:
+        k, v = (b.add("concat", *both, axis=2) for both in ((past[0], k), (past[1], v)))
+    heads = Heads(q, k, v)
+    mask = attention_mask.of(node, 4, q, k, b)
+    return [attended(node, heads, [mask, node.optional(5)], b), k, v]
+
+
+def _operands(node: OnnxNode, count: int, b: Builder) -> Sequence[Value]:
+    """q, k and v as heads, however they are packed."""
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    if key is None:
+        return _unpacked(node, 0, 3, b)
+    if value is None:
+        return [_split(_biased(node, query, 0, b), count, b), *_unpacked(node, 1, 2, b)]
+    rank = node.rank(1)
+    if rank is None:
+        raise Unsupported("the rank of its input 'key' must be known")
+    if rank == 4:
+        return [_split(_biased(node, query, 0, b), count, b), key, value]
+    return [_split(_biased(node, each, place, b), count, b) for place, each in enumerate((query, key, value))]
+
+
+def _unpacked(node: OnnxNode, index: int, parts: int, b: Builder) -> list[Value]:
+    """The `parts` tensors that operand `index` [N, tokens, heads, parts, size] holds, as heads."""
+    if node.optional(3) is not None:
+        raise Unsupported("a bias of packed inputs is not part of ONNX Runtime's CPU operator")
+    halves = b.add_many("split", [node.input(index)], parts, axis=3, parts=parts)
+    return [b.add("transpose", b.add("squeeze", each, b.integers([3])), perm=_SWAPPED) for each in halves]
+
+
+def _biased(node: OnnxNode, x: Value, place: int, b: Builder) -> Value:
+    """`x` plus its part of the bias, which holds those of q, k and v one after another."""
+    if node.optional(3) is None:
+        return x
+    dims, widths = node.dims(3), [node.dims(index) for index in range(3)]
+    total, width = dims[0] if dims else None, widths[0][-1] if widths[0] else None
+    if total is None or width is None:
+        raise Unsupported("the widths of its inputs must be known for a bias")
+    bounds = (0, width, 2 * width, total)
+    return b.add("add", x, _columns(node, 3, slice(bounds[place], bounds[place + 1]), b))
+
+
+def _split(x: Value, count: int, b: Builder) -> Value:
+    """[N, tokens, width] -> [N, heads, tokens, size]."""
+    apart = b.add("reshape", x, b.integers([0, 0, count, -1]), allowzero=False)
+    return b.add("transpose", apart, perm=_SWAPPED)
+
+
+def attended(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builder) -> Value:
+    """softmax(scale q k + added) v [N, tokens, width]."""
+    scores = b.add("matmul", heads.q, heads.k, transpose_a=False, transpose_b=True)
+    scores = b.add("mul", scores, _scale(node, heads.q, b))
+    for each in added:
+        scores = scores if each is None else b.add("add", scores, each)
+    weights = b.add("softmax", scores, axis=-1)
+    mixed = b.add("matmul", weights, heads.v, transpose_a=False, transpose_b=False)
+    return b.add("reshape", b.add("transpose", mixed, perm=_SWAPPED), b.integers([0, 0, -1]), allowzero=False)
+
+
+def _scale(node: OnnxNode, q: Value, b: Builder) -> Value:
+    """The attribute `scale`, or 1 / sqrt(size of a head)."""
+    stated = node.number("scale", 0.0)
+    if stated:
+        return b.scalar(stated, q.dtype)
+    dims = b.known.dims(q)
+    size = dims[-1] if dims else None
+    if size is not None:
+        return b.scalar(1 / math.sqrt(size), q.dtype) if size else b.scalar(1, q.dtype)
+    if q.dtype is None:
+        raise Unsupported("the element type of its inputs must be known")
+    length = b.add("reshape", b.add("shape", q, start=3, end=4), b.integers([]), allowzero=False)
+    root = b.add("sqrt", b.add("cast", length, to=dtypes.f32))
+    return b.add("cast", b.add("reciprocal", root), to=q.dtype)

@@ -1,0 +1,79 @@
+"""Rotary position embeddings: pairs of elements of a head are rotated by angles that depend on the token's place."""
+
+from __future__ import annotations
+
+from treadle import dtypes
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.graph.value import Value
+
+_SWAPPED = (0, 2, 1, 3)
+
+
+def rotary_embedding(node: OnnxNode, b: Builder) -> Value:
+    """RotaryEmbedding(x, places, cosines, sines) of ONNX Runtime, x being [N, tokens, width] or
+    [N, heads, tokens, size]."""
+    if node.flag("is_packed_batching", default=False):
+        raise Unsupported("attribute 'is_packed_batching' must be 0")
+    x, rank, table = node.input(0), node.rank(), node.dims(2)
+    if rank not in (3, 4) or table is None or table[-1] is None:
+        raise Unsupported("its input must have rank 3 or 4, and the width of its cache must be known")
+    rotated, count = node.integer("rotary_embedding_dim", 0), node.integer("num_heads", 0)
+    if rotated and not count and rank == 3:
+        raise Fault("attribute 'num_heads' must be given with 'rotary_embedding_dim'")
+    if rank == 3:
+        apart = [0, 0, count, -1] if rotated else [0, 0, -1, 2 * table[-1]]
+        x = b.add("reshape", x, b.integers(apart), allowzero=False)
+    else:
+        x = b.add("transpose", x, perm=_SWAPPED)
+    places = _places(node, x, b)
+    angles = [b.add("gather", node.input(index), places, axis=0) for index in (2, 3)]
+    turned = rotate(x, angles[0], angles[1], rotated, b, interleaved=node.flag("interleaved", default=False))
+    scale = node.number("scale", 1.0)
+    if scale != 1:
+        turned = b.add("mul", turned, b.scalar(scale, turned.dtype))
+    if rank == 4:
+        return b.add("transpose", turned, perm=_SWAPPED)
+    return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)
+
+
+def _places(node: OnnxNode, x: Value, b: Builder) -> Value:
+    """The places of tokens [N or 1, tokens]; one number is the place of the first."""
+    places = node.input(1)
+    if node.rank(1) == 2:
+        return places
+    size = b.add("reshape", b.add("shape", x, start=1, end=2), b.integers([]), allowzero=False)
+    count = b.add("range", b.scalar(0, dtypes.i64), size, b.scalar(1, dtypes.i64))
+    return b.add("unsqueeze", b.add("add", count, places), b.integers([0]))
+
+
+def rotate(x: Value, cosines: Value, sines: Value, width: int, b: Builder, *, interleaved: bool) -> Value:
+    """Rotates the first `width` elements of each head (0: all) of x [N, tokens, heads, size].
+
+    `cosines` and `sines` are [N or 1, tokens, width / 2]. Pairs are neighbours if `interleaved`, else an element of
+    the first half and one of the second.
+    """
+    rest = None
+    if width:
+        x, rest = b.add("slice", x, *_bounds(0, width, b)), b.add("slice", x, *_bounds(width, 1 << 62, b))
+    cosines, sines = (b.add("unsqueeze", each, b.integers([2])) for each in (cosines, sines))
+    if interleaved:
+        pairs = b.add("reshape", x, b.integers([0, 0, 0, -1, 2]), allowzero=False)
+        first, second = (
+            b.add("squeeze", each, b.integers([4])) for each in b.add_many("split", [pairs], 2, axis=4, parts=2)
+        )
+    else:
+        first, second = b.add_many("split", [x], 2, axis=3, parts=2)
+    real = b.add("sub", b.add("mul", first, cosines), b.add("mul", second, sines))
+    imaginary = b.add("add", b.add("mul", first, sines), b.add("mul", second, cosines))
+    if interleaved:
+        parts = [b.add("unsqueeze", each, b.integers([4])) for each in (real, imaginary)]
+        turned = b.add("reshape", b.add("concat", *parts, axis=4), b.integers([0, 0, 0, -1]), allowzero=False)
+    else:
+        turned = b.add("concat", real, imaginary, axis=3)
+    return turned if rest is None else b.add("concat", turned, rest, axis=3)
+
+
+def _bounds(start: int, end: int, b: Builder) -> list[Value]:
+    return [b.integers([number]) for number in (start, end, 3)]
