@@ -16,6 +16,7 @@ from treadle.graph.graph import Graph
 from treadle.passes.base import PassContext
 from treadle.passes.lower.attention_tiles import choose_tiles
 from treadle.passes.pipeline import infer
+from treadle.plan.kernels.attention import AttentionSpec
 from treadle.plan.target import Target
 
 
@@ -30,6 +31,56 @@ def test_chunks_may_run_in_any_order(case, target: Target) -> None:
     for value in graph.outputs:
         assert forward[value.name].tobytes() == backward[value.name].tobytes()
         assert forward[value.name].dtype == np.dtype(value.known_dtype.numpy)
+
+
+def _first_query(case: Case) -> tuple[Case, int]:
+    """`case` with its first query alone, and the axis of queries of its result."""
+    rank = len(case.inputs[0].shape)
+    axis = case.attrs.get("q_perm", range(rank))[rank - 2]
+    q = case.inputs[0].take([0], axis=axis)
+    masks = [mask[..., :1, :] if mask.ndim > 1 else mask for mask in case.inputs[3:]]
+    return replace(case, inputs=(q, *case.inputs[1:3], *masks)), case.attrs.get("out_perm", range(rank))[rank - 2]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "no_" not in case.id and case.onnx is None], ids=lambda case: case.id
+)
+def test_a_single_query_has_the_bits_of_many(case: Case, target: Target) -> None:
+    """
+    One query, for which keys and columns fill the lanes, gets the bits that it has as the first of several.
+    """
+    single, axis = _first_query(case)
+    (graph, inputs), (whole, every) = graph_of(single), graph_of(case)
+    found = run_graph(graph, inputs, target=target)[graph.outputs[0].name]
+    wanted = run_graph(whole, every, target=target)[whole.outputs[0].name].take([0], axis=axis)
+
+    np.testing.assert_array_equal(found, wanted)
+
+
+def _query_forms(queries: int | str, keys: int | str, target: Target, *, v_perm: tuple[int, ...] = (0, 1, 2)) -> str:
+    graph = Graph("attention")
+    shapes = (2, queries, 24), (2, keys, 24), tuple((2, keys, 20)[axis] for axis in v_perm)
+    operands = [graph.input(name, f32, shape) for name, shape in zip("qkv", shapes, strict=True)]
+    graph.outputs = [graph.add("attention", operands, {"v_perm": v_perm}, name="y").output]
+    if isinstance(queries, str) or isinstance(keys, str):
+        calls = OpenSizes(graph, n=16, m=24).calls
+    else:
+        infer(graph, PassContext(target))
+        calls = lower_graph(graph, target)[0]
+    (spec,) = (call.spec for call in calls)
+    assert isinstance(spec, AttentionSpec)
+    return spec.single_query
+
+
+def test_where_a_single_query_fills_no_lanes(target: Target) -> None:
+    """
+    The form for one query is for those that may be one, and for values whose rows are contiguous.
+    """
+    assert _query_forms(1, 24, target) == "always"
+    assert _query_forms(2, 24, target) == "never"
+    assert _query_forms(1, 24, target, v_perm=(0, 2, 1)) == "never"
+    assert _query_forms("n", "m", target) == "sometimes"
+    assert _query_forms("n", "n", target) == "never"
 
 
 def test_long_keys_and_values_are_read_from_packed_rows(target: Target) -> None:

@@ -20,6 +20,7 @@ from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant, like
+from treadle.codegen.kernels.attention_query import SingleQuery
 from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
@@ -80,7 +81,15 @@ def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
         matrices = attention.matrices(k.div(unit.index, args.query_blocks))
         first = k.mul(k.rem(unit.index, args.query_blocks), whole)
         queries = k.sub(matrices.queries, first)
-        if spec.packed:
+        if spec.single_query == "always":
+            attention.single_query(matrices)
+        elif spec.single_query == "sometimes":
+            with either(k, k.less(matrices.queries, 2)) as (one, several):
+                with one:
+                    attention.single_query(matrices)
+                with several:
+                    attention.open_block(matrices, first, queries)
+        elif spec.packed:
             with when(k, k.less(0, queries)):
                 attention.open_block(matrices, first, queries)
         elif not spec.edge:
@@ -147,6 +156,11 @@ class Attention:
             return keys, keys
         blocks = k.div(k.add(keys, most - 1), most)
         return blocks, k.max(k.sub(keys, k.mul(blocks, most - 1)), 0)
+
+    def single_query(self, matrices: Matrices) -> None:
+        """The only query of a matrix."""
+        query = SingleQuery(self.k, self.spec, self.args, self.epilogue)
+        query.emit(matrices.q, matrices.k, matrices.v, matrices.out, matrices.epilogue)
 
     def open_block(self, matrices: Matrices, first: Index, queries: Index) -> None:
         """The block of the query rows from `first`, of which there are `queries`, in no more vectors than needed."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from treadle.dtypes import DType, f32, f64, i64
-from treadle.graph.dim import ceil_div, divides, equals, is_expression
+from treadle.graph.dim import ceil_div, divides, equals, is_expression, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
@@ -14,7 +14,7 @@ from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
 from treadle.plan.call import Call
-from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
+from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, AttentionSpec
 from treadle.plan.kernels.register_block import UNROLL
 
 _POWER_NS = 5.0
@@ -133,7 +133,8 @@ def _attention_call(
         chunks=chunks,
         flops=2.0 * elements((*products.batch, queries, keys)) * ((2 * depth if products.bf16_dot else depth) + width),
         cost=CALL_NS + whole_ns,
-        scratch=((depth + keys + width) * block + packed_values) * dtype.size,
+        scratch=maximum((depth + keys + width) * block + packed_values, (depth + 1) * KEY_VECTORS * lanes + keys)
+        * dtype.size,
     )
 
 
@@ -142,17 +143,20 @@ def _spec(
 ) -> AttentionSpec:
     queries, depth = products.queries, products.depth
     whole_queries = divides(lanes, queries)
+    single = _single_query(products)
     return AttentionSpec(
         dtype=dtype,
         bf16_dot=products.bf16_dot,
         vectors=tiles.vectors,
         edge=_edge(queries, tiles.vectors, lanes),
         open_queries=is_expression(queries),
+        single_query=single,
         ragged=not whole_queries,
         key_rows=tiles.keys.heights,
         open_keys=is_expression(products.keys),
         width_rows=tiles.width.heights,
         q_source=_source(products.q, whole=whole_queries and divides(lanes, depth)),
+        k_source=_source(products.k, whole=False) if single != "never" else "",
         whole_tiles=whole_queries and divides(lanes, products.width),
         unit_depth=equals(products.k.column, 1),
         unit_column=equals(products.v.column, 1),
@@ -171,15 +175,27 @@ def _packed_spec(spec: AttentionSpec, products: Products) -> AttentionSpec:
     return replace(
         spec,
         packed=True,
+        single_query="never",
         edge=spec.vectors,
         open_queries=True,
         ragged=True,
         open_keys=True,
         q_source=_source(products.q, whole=False),
+        k_source="",
         whole_tiles=False,
         whole_keys=False,
         batch_rank=spec.batch_rank + 1,
     )
+
+
+def _single_query(products: Products) -> str:
+    """Whether there is one query, whose result can be computed by columns; not where queries are their own keys."""
+    queries = products.queries
+    if products.bf16_dot or not equals(products.v.column, 1) or equals(queries, products.keys):
+        return "never"
+    if is_expression(queries):
+        return "sometimes"
+    return "always" if queries == 1 else "never"
 
 
 def _edge(queries: int, vectors: int, lanes: int) -> int:
@@ -201,11 +217,11 @@ def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:
     return (0,) * (rank - len(operand.batch)) + operand.batch
 
 
-def _source(q: Operand, *, whole: bool) -> str:
-    """How the kernel copies queries into scratch; `whole` if they fall into tiles of lanes by lanes."""
-    if equals(q.column, 1):
+def _source(rows: Operand, *, whole: bool) -> str:
+    """How the kernel copies queries or keys into scratch; `whole` if they fall into tiles of lanes by lanes."""
+    if equals(rows.column, 1):
         return "column_tiles" if whole else "columns"
-    return "rows" if equals(q.row, 1) else "strided"
+    return "rows" if equals(rows.row, 1) else "strided"
 
 
 def _kind(operand: Operand) -> str:

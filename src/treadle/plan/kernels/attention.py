@@ -8,6 +8,9 @@ from typing import ClassVar
 from treadle.plan.kernel_spec import KernelArgs, Lengths, T
 from treadle.plan.kernels.epilogue import EpilogueSpec
 
+KEY_VECTORS = 4
+"""Vectors of keys that a single query is multiplied by at a time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionSpec(EpilogueSpec):
@@ -15,7 +18,7 @@ class AttentionSpec(EpilogueSpec):
 
     The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: queries
     [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those
-    of v.
+    of v. Of a single query: a panel of keys [depth, KEY_VECTORS vectors], and scores, as many as whole panels have.
     """
 
     family: ClassVar[str] = "attention"
@@ -30,6 +33,8 @@ class AttentionSpec(EpilogueSpec):
     """The kernel serves any number of queries."""
     ragged: bool
     """The last vector of the last block of queries is not full."""
+    single_query: str
+    """Whether a matrix has one query only: always, sometimes, or never in this form."""
     key_rows: tuple[int, ...]
     """The heights of register blocks of scores, the larger first: one, or two that differ by one."""
     open_keys: bool
@@ -39,6 +44,8 @@ class AttentionSpec(EpilogueSpec):
     """The one or two heights of register blocks of the result."""
     q_source: str
     """How queries lie in memory: see `copy_panel`."""
+    k_source: str
+    """How keys lie in memory, likewise; empty unless there may be a single query."""
     whole_tiles: bool
     """Queries and width are multiples of the lanes."""
     unit_depth: bool

@@ -1,0 +1,127 @@
+"""Attention of a single query, as in a step of a decoder: keys fill the lanes of its scores, columns those of its
+result.
+
+Where the queries fill the lanes, one of them would leave all others idle. Every sum has its terms in the same order as
+there, so results have the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import loop, when
+from treadle.codegen.emit.math_exp import exp_below_one
+from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
+from treadle.codegen.emit.types import I32
+from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.codegen.kernels.fold import Fold
+from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
+from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
+from treadle.codegen.kernels.gemm_panel import copy_panel
+from treadle.codegen.kernels.softmax import divisor, finite
+from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, AttentionSpec
+
+_WIDTHS = (8, 4, 2, 1)
+"""Vectors of the result that are summed side by side, as many as are left."""
+
+
+class SingleQuery:
+    """Emits attention of one query of one matrix of the batch."""
+
+    def __init__(self, k: Kernel, spec: AttentionSpec, args: AttentionArgs[ir.Value], epilogue: Epilogue) -> None:
+        self.k = k
+        self.spec = spec
+        self.args = args
+        self.epilogue = epilogue
+        self.dtype = spec.dtype
+        self.lanes = k.target.lanes(self.dtype)
+
+    def emit(self, q: ir.Value, keys: ir.Value, values: ir.Value, out: ir.Value, operands: Sequence[Operand]) -> None:
+        """out = softmax(epilogue(q @ keys.T)) @ values, by the addresses of one matrix of each."""
+        k = self.k
+        scores = k.at(k.scratch, k.mul(self.args.depth, KEY_VECTORS * self.lanes), self.dtype)
+        self._scores(q, keys, scores)
+        top = self._top(scores, [_along_keys(operand) for operand in operands])
+        share = self._powers(scores, top)
+        self._result(scores, values, out, share)
+
+    def _scores(self, q: ir.Value, keys: ir.Value, scores: ir.Value) -> None:
+        """scores = q @ keys.T, by panels of transposed keys."""
+        k, args, dtype = self.k, self.args, self.dtype
+        width = KEY_VECTORS * self.lanes
+        product = RegisterBlock(k, dtype, 1, KEY_VECTORS)
+        with loop(k, 0, args.keys, width, name="panel") as panel:
+            source = k.at(keys, k.mul(panel.index, args.k_row), dtype)
+            sizes = args.depth, k.sub(args.keys, panel.index)
+            k_depth = 1 if self.spec.unit_depth else args.k_depth
+            copy_panel(k, self.spec.k_source, k.scratch, source, (k_depth, args.k_row), sizes, dtype, width)
+            factors = Factors(q, 0, args.q_depth, k.scratch, width)
+            for number, value in enumerate(product.product(factors, args.depth, self.spec.whole_depth)):
+                store(k, value, scores, k.add(panel.index, number * self.lanes), dtype)
+
+    def _top(self, scores: ir.Value, operands: list[Operand]) -> ir.Value:
+        """The greatest score, after the epilogue has been applied to all of them; scores behind the last key are
+        -inf."""
+        k, dtype, lanes = self.k, self.dtype, self.lanes
+        peak = Fold("peak", dtype)
+        lowest = peak.neutral(lanes)
+
+        def finished(at: Index, mask: ir.Value | None) -> ir.Value:
+            value = self.epilogue.apply(load(k, scores, at, dtype, lanes), operands, 0, at, mask)
+            value = value if mask is None else k.b.select(mask, value, lowest)
+            store(k, value, scores, at, dtype)
+            return value
+
+        whole = k.mul(k.div(self.args.keys, lanes), lanes)
+        with loop(k, 0, whole, lanes, carry=[lowest], name="peak") as key:
+            key.next(peak.join(k, finished(key.index, None), key.carry[0]))
+        with loop(k, whole, self.args.keys, lanes, carry=key.carry, name="rest") as rest:
+            mask = lane_mask(k, k.sub(self.args.keys, rest.index), lanes)
+            rest.next(peak.join(k, finished(rest.index, mask), rest.carry[0]))
+        top = peak.across(k, rest.carry[0])
+        return finite(k, top, dtype) if self.spec.safe else top
+
+    def _powers(self, scores: ir.Value, top: ir.Value) -> ir.Value:
+        """Replaces each score by exp(score - top). Returns 1 / the sum of the powers."""
+        k, dtype, lanes = self.k, self.dtype, self.lanes
+        tops = splat(k, top, lanes)
+        with loop(k, 0, self.args.keys, lanes, carry=[constant(dtype, 0.0)], name="power") as key:
+            powers = exp_below_one(k, k.b.fsub(load(k, scores, key.index, dtype, lanes), tops))
+            store(k, powers, scores, key.index, dtype)
+            total = key.carry[0]
+            for lane in range(lanes):
+                total = k.b.fadd(total, k.b.extract_element(powers, I32(lane)))
+            key.next(total)
+        total = divisor(k, key.carry[0]) if self.spec.safe else key.carry[0]
+        return k.b.fdiv(constant(dtype, 1.0), total)
+
+    def _result(self, powers: ir.Value, values: ir.Value, out: ir.Value, share: ir.Value) -> None:
+        """out = powers @ values * share"""
+        k, args, dtype, lanes = self.k, self.args, self.dtype, self.lanes
+        shares = splat(k, share, lanes)
+        start: Index = 0
+        for vectors in _WIDTHS:
+            step = vectors * lanes
+            end = k.add(start, k.mul(k.div(k.sub(args.width, start), step), step))
+            product = RegisterBlock(k, dtype, 1, vectors)
+            with loop(k, start, end, step, name="columns") as block:
+                factors = Factors(powers, 0, 1, k.at(values, block.index, dtype), args.v_row)
+                for number, value in enumerate(product.product(factors, args.keys, self.spec.whole_keys)):
+                    store(k, k.b.fmul(value, shares), out, k.add(block.index, number * lanes), dtype)
+            start = end
+        with when(k, k.less(start, args.width)):
+            mask = lane_mask(k, k.sub(args.width, start), lanes)
+            nothing = constant(dtype, 0.0, lanes)
+            with loop(k, 0, args.keys, carry=[nothing], name="last") as key:
+                at = k.add(k.mul(key.index, args.v_row), start)
+                power = splat(k, load(k, powers, key.index, dtype), lanes)
+                key.next(multiply_add(k, power, load_masked(k, values, at, dtype, mask, nothing), key.carry[0]))
+            store_masked(k, k.b.fmul(key.carry[0], shares), out, start, dtype, mask)
+
+
+def _along_keys(operand: Operand) -> Operand:
+    """An operand of the epilogue whose columns are keys instead of queries, of which there is one."""
+    return Operand(operand.base, 0, "column" if operand.kind in ("row", "full") else "scalar")
