@@ -202,7 +202,49 @@ def test_binding_takes_direct_convolution_for_small_images_alone(monkeypatch: py
     assert session.compiles == 1
 
 
+@pytest.mark.parametrize("machine", ["avx2", "generic"])
+def test_variants_of_two_tiles_have_the_same_weights(machine: str) -> None:
+    """Where binding chooses between tiles of 2 x 2 and of 4 x 4, the weights of both take the memory of one."""
+    two, four = choose_variants(shape_of((3, 3), (1, 1), 12, 512, 512), MACHINES[machine].description(), 2)
+    assert two is not None
+    assert four is not None
+    assert (two.side, four.side) == ((2, 2), (4, 4))
+    assert two.weight_points == four.weight_points == four.points
+
+
+def test_weights_of_two_tiles_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls of both variants read one constant, and results are right for tiles of either size."""
+
+    def both(shape: ConvShape, *_: object, **__: object) -> tuple[Method, Method]:
+        four = method_of(shape, (4, 4))
+        return method_of(shape, (2, 2)).with_weights_of(four), four
+
+    monkeypatch.setattr(lower, "choose_variants", both)
+    case = convolution((3, 3), (1, 1), (1, 1, 1, 1), channels=96, outputs=64)
+    session = treadle.Session(case.model())
+    (plan,) = session.open_plans()
+    products = [call for call in plan.plan.calls if call.spec is not None and call.spec.family == "conv_winograd"]
+    assert len(products) == 2
+    assert len({value for call in products for value in call.reads if value.is_constant and value.shape[0] > 64}) == 1
+    taken = set()
+    for height in range(1, 14):
+        sizes = {"b": 1, "h": height, "w": 3 * height}
+        calls = [bound_call(call, sizes, FUNCTIONS) for call in products]
+        taken.update(call.variant.name for call in calls if call.variant is not None and call.chunks)
+        feeds = case.feeds(sizes)
+        found, shared = (session.run(feeds, intra_op=threads)["y"] for threads in (1, 2))
+        np.testing.assert_array_equal(shared, found)
+        wanted = expected(feeds["x"], case, (1, 1), (1, 1, 1, 1))
+        np.testing.assert_allclose(found, wanted, atol=3e-5 * (float(np.abs(wanted).max()) + 1.0), rtol=0)
+    assert len(taken) == 2
+
+
 def f4_of(shape: ConvShape) -> Method:
     """Returns a method of the largest tiles whose input is transformed before."""
+    return method_of(shape, (4, 4))
+
+
+def method_of(shape: ConvShape, side: tuple[int, int]) -> Method:
+    """Returns a method of tiles of `side` whose input is transformed before."""
     found = list(methods(shape, targets.detect(), is_open=True))
-    return next(way for way in found if way.side == (4, 4) and not way.fused and not way.section_blocks)
+    return next(way for way in found if way.side == side and not way.fused and not way.section_blocks)

@@ -21,7 +21,7 @@ from treadle.plan.kernels.conv.winograd import Points
 from treadle.plan.target import Target
 
 SAME = (1, 1, 1, 1)
-F2, _, F4 = ALGORITHMS[(3, 3), (1, 1)]
+F2, F4_F2, F4 = ALGORITHMS[(3, 3), (1, 1)]
 STRIDED_F2, STRIDED_F3, STRIDED_F4 = ALGORITHMS[(3, 3), (2, 2)]
 
 
@@ -108,6 +108,26 @@ def test_tilings(points: tuple[Points, Points], target: Target, monkeypatch: pyt
     case = winograd(24, 72, (13, 14), images=2)
     for tiling in tilings_of_points(case, target, points):
         check(case, target, tiling, monkeypatch)
+
+
+@pytest.mark.parametrize("points", [F2, F4_F2], ids=["F2", "F4 and F2"])
+def test_tilings_with_the_weights_of_larger_tiles(
+    points: tuple[Points, Points], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Smaller tiles use some points of the weights of larger ones, whether the kernel transforms its tiles or not."""
+    case = winograd(24, 72, (13, 14), images=2)
+    kinds = set()
+    for larger in tilings_of_points(case, target, F4):
+        for tiling in tilings_of_points(case, target, points):
+            sharing = tiling.with_weights_of(larger)
+            if tiling.group.vectors != larger.group.vectors or tiling.section_blocks or larger.section_blocks:
+                assert sharing is tiling
+                continue
+            assert sharing.weight_points == F4
+            assert sharing.side == tiling.side
+            kinds.add(tiling.fused)
+            check(case, target, sharing, monkeypatch)
+    assert kinds == {False, True}
 
 
 def test_tilings_with_stride_2(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

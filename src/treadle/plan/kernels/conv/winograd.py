@@ -29,6 +29,8 @@ class WinogradTile:
     """Input pixels along the sides of a tile; there are as many points."""
     side: Pair
     """Output pixels along the sides of a tile."""
+    spare: tuple[Points, Points] = ((), ())
+    """Points of the transformed weights that the tiles do not use; they come before `points`. None with stride 2."""
 
     @property
     def point_count(self) -> int:
@@ -81,7 +83,7 @@ class WinogradConvSpec(TileProductSpec):
     """Dtype of x."""
     tile: WinogradTile
     factors: Pair
-    """Vertical and horizontal points at which weights differ. Further points use the weights of the last."""
+    """Vertical and horizontal points of the weights. With stride 2 further points of a tile use those of the last."""
     fused: bool
     """The kernel transforms its input itself."""
     section: WinogradSection | None

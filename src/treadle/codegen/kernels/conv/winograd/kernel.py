@@ -105,14 +105,18 @@ def _transform_group(
 
 def _factors(k: Kernel, spec: WinogradConvSpec) -> tuple[int, Callable[[Index], Index]] | None:
     """Returns the number of matrices of transformed weights, and that of each point; None if each has its own."""
-    (_, across), (rows, columns) = spec.tile.reach, spec.factors
+    (down, across), (rows, columns) = spec.tile.reach, spec.factors
     if spec.factors == spec.tile.reach:
         return None
+
+    def along(axis: Index, points: int, factors: int) -> Index:
+        spare = factors - points  # they come after the point 0
+        return k.add(axis, k.mul(k.min(axis, 1), spare)) if spare > 0 else k.min(axis, factors - 1)
 
     def of(point: Index) -> Index:
         row = k.div(point, across)
         column = k.sub(point, k.mul(row, across))
-        return k.add(k.mul(k.min(row, rows - 1), columns), k.min(column, columns - 1))
+        return k.add(k.mul(along(row, down, rows), columns), along(column, across, columns))
 
     return rows * columns, of
 

@@ -34,7 +34,7 @@ class Tiles:
         self.args = args
         self.dtype, self.lanes, self.source = spec.dtype, spec.lanes, spec.source
         self.points, self.strides = spec.tile.points, spec.tile.strides
-        self.reach, self.side = spec.tile.reach, spec.tile.side
+        self.reach, self.side, self.spare = spec.tile.reach, spec.tile.side, spec.tile.spare
 
     def position(self, tile: Index) -> TilePosition:
         """Returns the position of tile number `tile`, counted over images, rows and columns of tiles."""
@@ -79,9 +79,10 @@ class Tiles:
             loaded = [load(k, start, j * lanes, self.source, lanes) for j in range(across)]
             return [convert(k, value, self.source, self.dtype) for value in loaded]
 
-        for first, halves in input_transform(k, pixels, self.points[0], self.strides[0]):
+        for first, halves in input_transform(k, pixels, self.points[0], self.strides[0], self.spare[0]):
             for i, half in enumerate(halves, start=first):
-                for j, value in enumerate(input_transform_row(k, half, self.points[1], self.strides[1])):
+                values = input_transform_row(k, half, self.points[1], self.strides[1], self.spare[1])
+                for j, value in enumerate(values):
                     store(k, value, target, k.mul(stride, i * across + j), self.dtype)
 
     def write(

@@ -13,6 +13,7 @@ transformed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 from llvmlite import ir
 
@@ -21,13 +22,15 @@ from treadle.codegen.emit.vectors import like, multiply_add
 
 
 def input_transform(
-    k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float], stride: int
+    k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float], stride: int, spare: Sequence[float] = ()
 ) -> Iterator[tuple[int, list[list[ir.Value]]]]:
     """Yields the values of rows of n pixels at n points, for some neighbouring points at a time.
 
     An item is the first of these points, and rows of values. `d(i)` emits the loads of row i, each time it is called.
+    Weights that were transformed for `spare` points too were divided by the differences to these: values are multiplied
+    with them.
     """
-    return _strided_input(k, d, points) if stride == 2 else _plain_input(k, d, points)
+    return _strided_input(k, d, points) if stride == 2 else _plain_input(k, d, points, spare)
 
 
 def _strided_input(
@@ -44,7 +47,7 @@ def _strided_input(
 
 
 def _plain_input(
-    k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float]
+    k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float], spare: Sequence[float]
 ) -> Iterator[tuple[int, list[list[ir.Value]]]]:
     """`input_transform` for stride 1: 0, +p and -p of each point, infinity.
 
@@ -57,19 +60,28 @@ def _plain_input(
     squares = [point * point for point in points]
     whole = _product(squares)
     last = 2 * len(points) + 1
-    yield 0, [_weighted_rows(k, [d(2 * i) for i in range(len(whole))], whole)]
+    at_zero = [_differences(0.0, spare) * weight for weight in whole]
+    yield 0, [_weighted_rows(k, [d(2 * i) for i in range(len(whole))], at_zero)]
     for number, point in enumerate(points):
         rest = _product(squares[:number] + squares[number + 1 :])
-        even = _weighted_rows(k, [d(2 * i + 2) for i in range(len(rest))], rest)
+        scale = _differences(point, spare)
+        even = _weighted_rows(k, [d(2 * i + 2) for i in range(len(rest))], [scale * weight for weight in rest])
         odd = _weighted_rows(k, [d(2 * i + 1) for i in range(len(rest))], rest)
-        both = [_plus_minus(k, e, o, point) for e, o in zip(even, odd, strict=True)]
+        both = [_plus_minus(k, e, o, scale * point) for e, o in zip(even, odd, strict=True)]
         yield 1 + 2 * number, [[plus for plus, _ in both], [minus for _, minus in both]]
     yield last, [_weighted_rows(k, [d(2 * i + 1) for i in range(len(whole))], whole)]
 
 
-def input_transform_row(k: Kernel, d: Sequence[ir.Value], points: Sequence[float], stride: int) -> list[ir.Value]:
-    """Returns the values of one row of n pixels at n points."""
-    return [row[0] for _, rows in input_transform(k, lambda i: [d[i]], points, stride) for row in rows]
+def _differences(point: float, spare: Sequence[float]) -> float:
+    """Returns the product of the differences of `point` to +p and -p of all `spare` points."""
+    return prod(point * point - other * other for other in spare)
+
+
+def input_transform_row(
+    k: Kernel, d: Sequence[ir.Value], points: Sequence[float], stride: int, spare: Sequence[float] = ()
+) -> list[ir.Value]:
+    """Returns the values of one row of n pixels at n points; `spare` is as in `input_transform`."""
+    return [row[0] for _, rows in input_transform(k, lambda i: [d[i]], points, stride, spare) for row in rows]
 
 
 def output_transform(

@@ -118,7 +118,7 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
     """Returns the arguments of `partition_winograd`."""
     down, across = method.tiles_of(shape.out_size)
     vectors = shape.channels * method.out_groups * method.blocks.vectors
-    factors = prod(method.factors)
+    factors = prod(method.used_factors)
     return (
         shape.images * down * across,
         method.blocks.least,

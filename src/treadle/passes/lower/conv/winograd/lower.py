@@ -227,8 +227,8 @@ def _weights(weights: Value, shape: ConvShape, tiling: Tiling, lanes: int, ctx: 
         four = data.reshape(shape.outputs, shape.channels, *shape.kernel)
         if tiling.section_blocks:
             return group_taps(four, width)
-        return transform_weights(four, tiling.points, tiling.strides, width)
+        return transform_weights(four, tiling.weight_points, tiling.strides, width)
 
     if tiling.section_blocks:
         return ctx.packed(weights, f"winograd taps {width}", "taps", packed)
-    return ctx.packed(weights, f"winograd {tiling.points} {tiling.strides} {width}", "transformed", packed)
+    return ctx.packed(weights, f"winograd {tiling.weight_points} {tiling.strides} {width}", "transformed", packed)

@@ -42,6 +42,9 @@ ALGORITHMS: dict[tuple[Pair, Pair], tuple[tuple[Points, Points], ...]] = {
 }
 """Kernel and strides -> the vertical and horizontal points to choose from."""
 
+_FEWER: dict[Points, Points] = {_SIX: (sqrt(2.0),)}
+"""The last points of larger tiles, with which smaller tiles round about as little as with their own."""
+
 _SECTION_SHARE = 0.22
 """The part of L2 that the transformed weights of a section may fill."""
 
@@ -57,7 +60,8 @@ class Method:
     """All of a way to compute a convolution that does not depend on the number of its tiles.
 
     `fused`: each chunk transforms its input itself; else a separate call does so before. `section_blocks`: blocks of
-    input channels whose weights the kernel transforms at a time; 0 if weights are transformed at compile time.
+    input channels whose weights the kernel transforms at a time; 0 if weights are transformed at compile time. `spare`:
+    points of these that the tiles do not use.
     """
 
     kernel: Pair
@@ -68,6 +72,13 @@ class Method:
     blocks: Blocks
     fused: bool = False
     section_blocks: int = 0
+    spare: tuple[Points, Points] = ((), ())
+
+    @property
+    def weight_points(self) -> tuple[Points, Points]:
+        """The vertical and horizontal points for which weights are transformed."""
+        down, across = (spare + axis for spare, axis in zip(self.spare, self.points, strict=True))
+        return down, across
 
     @property
     def reach(self) -> Pair:
@@ -81,17 +92,27 @@ class Method:
 
     @property
     def factors(self) -> Pair:
-        """Vertical and horizontal points at which weights differ; with stride 2 the last is the middle tap."""
+        """Vertical and horizontal points of the weights; with stride 2 the last is the middle tap."""
         down, across = (
             len(axis) + 3 if stride == 2 else reach
-            for axis, stride, reach in zip(self.points, self.strides, self.reach, strict=True)
+            for axis, stride, reach in zip(
+                self.points, self.strides, _reach(self.weight_points, self.strides), strict=True
+            )
         )
+        return down, across
+
+    @property
+    def used_factors(self) -> Pair:
+        """Those of `factors` that the tiles use."""
+        down, across = map(min, self.factors, self.reach)
         return down, across
 
     @property
     def tile(self) -> WinogradTile:
         """The tiles as the kernels' specs describe them."""
-        return WinogradTile(strides=self.strides, points=self.points, reach=self.reach, side=self.side)
+        return WinogradTile(
+            strides=self.strides, points=self.points, reach=self.reach, side=self.side, spare=self.spare
+        )
 
     @property
     def out_groups(self) -> int:
@@ -107,6 +128,20 @@ class Method:
         """Returns the tiles along a column and along a row of an image of `out_size`."""
         down, across = (ceil_div(pixels, side) for pixels, side in zip(out_size, self.side, strict=True))
         return down, across
+
+    def with_weights_of(self, larger: Method) -> Method:
+        """Returns the same tiles at points of `larger`, whose weights they read; `self` if none are as good."""
+        blocks_differ = self.blocks.vectors != larger.blocks.vectors
+        if blocks_differ or self.section_blocks or larger.section_blocks or self.strides != (1, 1):
+            return self
+        shared = []
+        for own, points in zip(self.points, larger.points, strict=True):
+            fewer = points if len(points) == len(own) else _FEWER.get(points, ())
+            if len(fewer) != len(own):
+                return self
+            shared.append((fewer, points[: len(points) - len(fewer)]))
+        (down, spare_down), (across, spare_across) = shared
+        return replace(self, points=(down, across), spare=(spare_down, spare_across))
 
     def room(self, target: Target) -> int:
         """Returns the most tiles of a group of several register blocks."""

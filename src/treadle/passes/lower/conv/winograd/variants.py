@@ -6,9 +6,11 @@ time over usual sizes to the best one of each size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
@@ -86,7 +88,13 @@ def _variants(
         if times.min() > lowest - _WORTH:
             break
         found, lowest = sets[int(times.argmin())], times.min()
-    return tuple(ways[number] for number in found)
+    return _with_shared_weights([ways[number] for number in found])
+
+
+def _with_shared_weights(ways: Sequence[Method | None]) -> tuple[Method | None, ...]:
+    """Returns `ways`, those with smaller tiles with the weights of one with larger tiles if they can read these."""
+    largest = max((way for way in ways if way is not None), key=lambda way: prod(way.reach), default=None)
+    return tuple(way and largest and way.with_weights_of(largest) for way in ways)
 
 
 def _known_row(shape: ConvShape, vectors: int, widest: int) -> RowTiling:
