@@ -37,6 +37,8 @@ CASES = [
     _case(dtypes.f64, dtypes.f32, np.array([1e300, -1e300, 1e-300, np.nan, np.inf, 1 / 3]), "_specials"),
     _case(dtypes.f32, dtypes.f16, _HALF),
     _case(dtypes.f16, dtypes.f32, _HALF.astype(np.float16)),
+    *(_case(dtypes.f16, target) for target in _TYPES if target != dtypes.f32),
+    *(_case(source, dtypes.f16) for source in _TYPES if source != dtypes.f32),
     _case(dtypes.f32, dtypes.bf16, _HALF),
     _case(dtypes.bf16, dtypes.f32, _HALF.astype(ml_dtypes.bfloat16)),
     _case(dtypes.i64, dtypes.i32, integers("wrap", -(1 << 40), 1 << 40, 19), "_wraps"),

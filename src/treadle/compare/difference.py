@@ -12,6 +12,7 @@ from treadle import dtypes
 
 Array = np.ndarray[Any, Any]
 
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What distinguishes an array from the one that was wanted.

@@ -35,6 +35,7 @@ from treadle.passes.simplify_transposes import SimplifyTransposes
 from treadle.passes.sink_transposes import SinkTransposes
 from treadle.passes.trim_loops import TrimLoops
 from treadle.passes.widen_bytes import WidenBytes
+from treadle.passes.widen_halves import WidenHalves
 
 INFER: Steps = [
     (TrimLoops(), "what nobody reads may have a size that depends on data"),
@@ -42,6 +43,7 @@ INFER: Steps = [
 ]
 
 SIMPLIFY: Steps = [
+    (WidenHalves(), "other passes and kernels know numbers of 32 and 64 bits"),
     (RemoveDead(), "a dead reader would hide that a value has only one live reader"),
     (FoldConstants(), "simplified operands make more nodes constant"),
     (ExpandEinsum(), "passes know its transposes and matrix products"),

@@ -38,6 +38,11 @@ class Target:
         return self.isa == "avx512" and "+avx512bf16" in self.features.split(",")
 
     @property
+    def has_half_casts(self) -> bool:
+        """Whether the CPU has instructions that convert f16 to f32 and back (F16C)."""
+        return "+f16c" in self.features.split(",")
+
+    @property
     def has_vnni(self) -> bool:
         """Whether the CPU has VNNI dot products (AVX512_VNNI, AVX_VNNI)."""
         needed = {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(self.isa)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from llvmlite import ir
 
 from treadle.codegen.emit.bfloat import round_to_bfloat, widen_bfloat
+from treadle.codegen.emit.half import round_to_half, widen_half
 from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.emit.types import I1, I32, I64, scalar, with_element
 from treadle.codegen.emit.vectors import like
-from treadle.dtypes import DType, bf16, boolean, f32, u64
+from treadle.dtypes import DType, bf16, boolean, f16, f32, u64
 
 
 def value_type(dtype: DType) -> ir.Type:
@@ -21,10 +22,14 @@ def convert(k: Kernel, value: ir.Value, source: DType, target: DType) -> ir.Valu
     narrower than 32 bits; beyond the range the result is unspecified. Anything but 0 is True (NaN too)."""
     if source == bf16 and target != bf16:
         value, source = widen_bfloat(k, value), f32
+    if source == f16 and target != f16:
+        value, source = widen_half(k, value), f32
     if source == target:
         return value
     if target == bf16:
         return round_to_bfloat(k, convert(k, value, source, f32))
+    if target == f16:
+        return round_to_half(k, convert(k, value, source, f32))
     type_ = with_element(value.type, value_type(target))
     if source.is_float:
         return _from_float(k, value, source, target, type_)

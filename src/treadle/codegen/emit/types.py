@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from llvmlite import ir
 
-from treadle.dtypes import DType, bf16
+from treadle.dtypes import DType, bf16, f16
 
 
 class BFloatType(ir.Type):  # type: ignore[misc]
@@ -30,17 +30,18 @@ I32 = ir.IntType(32)
 I16 = ir.IntType(16)
 I64 = ir.IntType(64)
 BFLOAT = BFloatType()
+HALF = ir.HalfType()
 FLOAT = ir.FloatType()
 DOUBLE = ir.DoubleType()
 POINTER = ir.PointerType()
 
-_FLOATS = {8: DOUBLE, 4: FLOAT, 2: ir.HalfType()}
+_FLOATS = {8: DOUBLE, 4: FLOAT}
 
 
 @lru_cache(maxsize=64)
 def scalar(dtype: DType) -> ir.Type:
-    """The type of one element in memory. Booleans are bytes holding 0 or 1, bf16 is its bits."""
-    if dtype == bf16:
+    """The type of one element in memory. Booleans are bytes holding 0 or 1, bf16 and f16 are their bits."""
+    if dtype in (bf16, f16):
         return I16
     if dtype.is_float:
         return _FLOATS[dtype.size]

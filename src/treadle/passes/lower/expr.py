@@ -15,7 +15,9 @@ _NATIVE = (
     dtypes.u64, dtypes.u32, dtypes.u16, dtypes.u8, dtypes.boolean,
 )  # fmt: skip
 
-_ROUNDINGS = ((dtypes.f32, dtypes.bf16), (dtypes.bf16, dtypes.f32))
+_HALVES = (dtypes.bf16, dtypes.f16)
+_ROUNDINGS = frozenset(pair for half in _HALVES for pair in ((dtypes.f32, half), (half, dtypes.f32)))
+"""Casts of half precision that kernels do."""
 
 _CHEAP_NS = 0.02
 _STEP_NS: dict[str, float] = {
@@ -46,7 +48,7 @@ _FALLIBLE = frozenset({"div", "mod", "fmod", "reciprocal"})
 def is_native(expr: Expr) -> bool:
     """Whether kernels can evaluate `expr`: numbers of 8 to 64 bits and booleans, no strings.
 
-    Half precision is not calculated with; bf16 may be cast to and from f32.
+    Half precision is not calculated with; it may be cast to and from f32.
     """
     for step in expr.steps:
         taken = tuple(expr.dtype(number) for number in step.args)
@@ -54,7 +56,7 @@ def is_native(expr: Expr) -> bool:
             continue
         if any(dtype not in _NATIVE for dtype in (*taken, step.dtype)):
             return False
-    return all(dtype in _NATIVE or dtype == dtypes.bf16 for dtype in expr.operands)
+    return all(dtype in _NATIVE or dtype in _HALVES for dtype in expr.operands)
 
 
 def may_fail(expr: Expr) -> bool:
