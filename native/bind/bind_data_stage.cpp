@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct PyDataStage {
     std::shared_ptr<DataStage> stage;
 };
 
-using PyBinding = std::pair<nb::object, std::vector<std::vector<std::int64_t>>>;
+using PyBinding = std::pair<nb::object, std::vector<std::optional<std::vector<std::int64_t>>>>;
 
 // Returns what `miss` returns for the sizes: None, or (program, shapes of its outputs).
 std::shared_ptr<const DataStage::Binding> call_miss(PyObject* miss, std::span<const std::int64_t> sizes) {
@@ -51,16 +52,24 @@ PyDataStage* make_stage(std::vector<std::size_t> element_bytes, const PyBufferPo
     return new PyDataStage{std::make_shared<DataStage>(std::move(element_bytes), pool.pool, call)};
 }
 
+using PyInner = std::pair<const PyDataStage*, std::vector<std::size_t>>;
+
 void add(const PyDataStage& self, nb::object program_template, std::vector<std::size_t> order,
-         std::vector<std::size_t> ranks, std::vector<int> max_workers) {
+         std::vector<std::optional<std::size_t>> ranks, std::vector<int> max_workers, std::vector<PyInner> inner) {
     const auto* code = nb::cast<const treadle::ProgramTemplate*>(program_template);
-    self.stage->add({{shared_object(std::move(program_template)), code},
-                     std::move(order), std::move(ranks), std::move(max_workers)});
+    if (code->hosts().size() != inner.size()) {
+        throw std::invalid_argument("inner: wanted a stage for each step without a kernel = " +
+                                    std::to_string(code->hosts().size()) + ", got " + std::to_string(inner.size()));
+    }
+    DataStage::Source source{{shared_object(std::move(program_template)), code},
+                             std::move(order), std::move(ranks), std::move(max_workers)};
+    for (auto& [stage, counts] : inner) source.inner.push_back({stage->stage, std::move(counts)});
+    self.stage->add(std::move(source));
 }
 
-PyControlStep* make_step(const PyDataStage& self, std::size_t sizes) {
+PyControlStep* make_step(const PyDataStage& self, std::vector<std::int64_t> args, std::vector<std::size_t> counts) {
     auto step = std::make_unique<PyControlStep>();
-    step->call = treadle::make_data_stage(self.stage, sizes);
+    step->call = treadle::make_data_stage(self.stage, std::move(args), std::move(counts));
     return step.release();
 }
 
@@ -84,8 +93,10 @@ void bind_data_stage(nb::module_& m) {
              "Make a stage whose outputs have elements of so many bytes, in memory of `pool`. `miss` is called with sizes that\n"
              "no template serves: it adds one and returns None, or returns (program, shapes of its outputs).")
         .def("add", &add, nb::arg("program_template"), nb::arg("order"), nb::arg("ranks"), nb::arg("max_workers"),
-             "Add a template of kernels alone. `order` are the numbers of the sizes that its symbols are, `ranks` those of its\n"
-             "outputs, whose dimensions it was made to request.")
+             nb::arg("inner"),
+             "Add a template of kernels and of the stages `inner`: (stage, counts) for each, in the order of their steps.\n"
+             "`order` are the numbers of the sizes that its symbols are, `ranks` those of its outputs, whose dimensions it was\n"
+             "made to request; None: a stage makes the output.")
         .def(
             "set_caps",
             [](const PyDataStage& self, std::size_t source, std::vector<int> max_workers) {
@@ -95,6 +106,7 @@ void bind_data_stage(nb::module_& m) {
             "Cap how many workers may share each step of the template with this number, as in Program.set_caps().")
         .def("trim", [](const PyDataStage& self) { self.stage->trim(); }, nb::call_guard<ReleasedGil>(),
              "Free idle memory.")
-        .def("step", &make_step, nb::arg("sizes"), nb::rv_policy::take_ownership,
-             "Return a step whose pointers are those to its outputs, to `sizes` numbers, and to the operands.");
+        .def("step", &make_step, nb::arg("args"), nb::arg("counts"), nb::rv_policy::take_ownership,
+             "Return a step for the sizes `args` and those that it reads. Its pointers are those to its outputs, one for each\n"
+             "of `counts` to so many sizes, and those to the operands.");
 }

@@ -60,13 +60,20 @@ std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<cons
         for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
         try {
             const ProgramTemplate::Sizes slots = source.program_template->evaluate(symbols);
+            std::vector<HostCall> hosts;
+            for (const std::size_t step : source.program_template->hosts()) {
+                const Inner& inner = source.inner.at(hosts.size());
+                hosts.push_back(
+                    make_data_stage(inner.stage, source.program_template->args(slots, step), inner.counts));
+            }
             auto binding = std::make_shared<Binding>();
-            binding->program = source.program_template->bind(slots, {}, source.max_workers, {}, true);
+            binding->program = source.program_template->bind(slots, {}, source.max_workers, hosts, true);
             const std::vector<std::int64_t> dims = source.program_template->requested(slots);
             auto dim = dims.begin();
-            for (const std::size_t rank : source.ranks) {
-                const auto end = dim + static_cast<std::ptrdiff_t>(rank);
-                binding->shapes.emplace_back(dim, end);
+            for (const std::optional<std::size_t> rank : source.ranks) {
+                const auto end = dim + static_cast<std::ptrdiff_t>(rank.value_or(0));
+                auto& shape = binding->shapes.emplace_back();
+                if (rank) shape.emplace(dim, end);
                 dim = end;
             }
             binding->source = static_cast<std::ptrdiff_t>(i);
@@ -105,7 +112,11 @@ void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> 
     std::vector<void*> bound(operands.begin(), operands.end());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         SizedMemory& output = *outputs[i];
-        output.shape = binding->shapes[i];
+        if (!binding->shapes[i]) {
+            bound.push_back(&output);
+            continue;
+        }
+        output.shape = *binding->shapes[i];
         output.memory.emplace(pool_->acquire(std::max<std::size_t>(bytes_of(output.shape, element_bytes_[i]), 1)));
         bound.push_back(output.memory->data());
     }
@@ -139,16 +150,19 @@ void DataStage::trim() {
     pool_->clear();
 }
 
-HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::size_t sizes) {
-    return [stage = std::move(stage), sizes](std::span<void* const> pointers) {
+HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int64_t> args,
+                         std::vector<std::size_t> counts) {
+    return [stage = std::move(stage), args = std::move(args),
+            counts = std::move(counts)](std::span<void* const> pointers) {
         const std::size_t outputs = stage->outputs();
         std::vector<SizedMemory*> memory;
-        std::vector<std::int64_t> numbers;
         for (void* const each : pointers.first(outputs)) memory.push_back(static_cast<SizedMemory*>(each));
-        for (void* const each : pointers.subspan(outputs, sizes)) {
-            numbers.push_back(*static_cast<const std::int64_t*>(each));
+        std::vector<std::int64_t> sizes = args;
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+            const auto* const numbers = static_cast<const std::int64_t*>(pointers[outputs + i]);
+            sizes.insert(sizes.end(), numbers, numbers + counts[i]);
         }
-        stage->run(numbers, pointers.subspan(outputs + sizes), memory);
+        stage->run(sizes, pointers.subspan(outputs + counts.size()), memory);
     };
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -25,8 +26,9 @@ std::int32_t increment(void* const* pointers, const std::int64_t* args, std::int
     return 0;
 }
 
-// A template of one step that increments n cells, n from 1 to 1,000, and requests n.
-std::shared_ptr<ProgramTemplate> increments() {
+// A template of one step that increments n cells, n from 1 to 1,000, and requests n. If `kernel` is null, the step is
+// for a stage, which finds the size.
+std::shared_ptr<ProgramTemplate> increments(Kernel kernel = increment) {
     // Slots: 0: n, 1: 0, 2: 1, 3: 1000, 4: cost, 5: n - 1, 6: n < 1, 7: guard, 8: 1000 - n, 9: n > 1000, 10: guard
     const auto op = [](BinderOp kind, std::int32_t first) {
         return Binder::Operation{static_cast<std::int32_t>(kind), first};
@@ -38,7 +40,7 @@ std::shared_ptr<ProgramTemplate> increments() {
     TemplateSpec spec;
     spec.buffers = {{BufferKind::bound, 0}, {BufferKind::bound, 1}};
     StepTemplate step;
-    step.kernel = increment;
+    step.kernel = kernel;
     step.pointers = {{1, 1}, {0, 1}};
     step.args = {0};
     step.chunks = 2;
@@ -48,7 +50,7 @@ std::shared_ptr<ProgramTemplate> increments() {
     spec.successors = {{}};
     spec.scratch_bytes = 1;
     spec.guards = {7, 10};
-    spec.requested = {0};
+    if (kernel != nullptr) spec.requested = {0};
     return std::make_shared<ProgramTemplate>(std::move(binder), std::move(spec));
 }
 
@@ -58,7 +60,7 @@ std::shared_ptr<Program> running(std::shared_ptr<DataStage> stage) {
     builder.buffers.clear();
     for (std::int64_t i = 0; i < 3; ++i) builder.buffers.push_back({BufferKind::bound, i});
     StepSpec step;
-    step.host = make_data_stage(std::move(stage), 1);
+    step.host = make_data_stage(std::move(stage), {}, {1});
     step.pointers = {{0, 0}, {1, 0}, {2, 0}};
     step.cost_ns = kCostly;
     builder.add(std::move(step));
@@ -115,13 +117,55 @@ TREADLE_TEST(a_stage_asks_once_for_sizes_that_no_template_serves) {
         builder.add(std::move(step));
         auto binding = std::make_shared<DataStage::Binding>();
         binding->program = builder.build();
-        binding->shapes = {{sizes[0]}};
+        binding->shapes = {std::vector<std::int64_t>{sizes[0]}};
         return std::shared_ptr<const DataStage::Binding>(binding);
     });
     stage->add({wide, {0}, {1}, {}});
     const auto program = running(stage);
     for (const std::int64_t size : {2000, 5, 0, 2000, 0}) run_and_check(*program, team, size);
     CHECK(missed == std::vector<std::int64_t>({2000, 0}));
+}
+
+TREADLE_TEST_WORKERS(a_stage_runs_stages_in_its_template) {
+    Team team("t", {workers, workers});
+    std::vector<std::int64_t> missed;
+    const std::shared_ptr<DataStage> inner = stage_of([&](std::span<const std::int64_t> sizes) {
+        missed.assign(sizes.begin(), sizes.end());
+        return nullptr;
+    });
+    const std::shared_ptr<DataStage> outer = stage_of([](auto) { return nullptr; });
+    outer->add({increments(nullptr), {0}, {std::nullopt}, {}, {{inner, {}}}});
+    const auto program = running(outer);
+    std::int64_t size = 3;
+    SizedMemory output;
+    void* bound[] = {&output, &size, &size};
+    CHECK_THROWS(std::logic_error, team.run(*program, bound));
+    CHECK(missed == std::vector<std::int64_t>({3}));
+    inner->add({increments(), {0}, {1}, {}});
+    for (const std::int64_t each : {5, 1, 1000, 5}) run_and_check(*program, team, each);
+    CHECK(missed == std::vector<std::int64_t>({3}));
+}
+
+TREADLE_TEST(a_stage_reads_known_sizes_and_several_at_a_pointer) {
+    Team team("t", {1, 1});
+    std::vector<std::int64_t> missed;
+    StepSpec step;
+    step.host = make_data_stage(stage_of([&](std::span<const std::int64_t> sizes) {
+                                    missed.assign(sizes.begin(), sizes.end());
+                                    return nullptr;
+                                }),
+                                {7, 8}, {2, 0, 1});
+    step.pointers = {{0, 0}, {1, 0}, {1, 0}, {2, 0}};
+    Builder builder;
+    builder.buffers.clear();
+    for (std::int64_t i = 0; i < 3; ++i) builder.buffers.push_back({BufferKind::bound, i});
+    builder.add(std::move(step));
+    SizedMemory output;
+    std::int64_t two[] = {1, -2};
+    std::int64_t one = 3;
+    void* bound[] = {&output, two, &one};
+    CHECK_THROWS(std::logic_error, team.run(*builder.build(), bound));
+    CHECK(missed == std::vector<std::int64_t>({7, 8, 1, -2, 3}));
 }
 
 TREADLE_TEST(a_stage_keeps_the_bindings_used_last) {

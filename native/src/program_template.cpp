@@ -149,6 +149,14 @@ std::vector<std::int64_t> ProgramTemplate::args(const Sizes& sizes, std::size_t 
     return values_of(sizes, spec_.steps[step].args);
 }
 
+std::vector<std::size_t> ProgramTemplate::hosts() const {
+    std::vector<std::size_t> numbers;
+    for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
+        if (spec_.steps[i].kernel == nullptr) numbers.push_back(i);
+    }
+    return numbers;
+}
+
 std::vector<std::int64_t> ProgramTemplate::values_of(const Sizes& sizes, const std::vector<std::int64_t>& slots) const {
     if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
     std::vector<std::int64_t> values;

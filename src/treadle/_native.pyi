@@ -43,7 +43,6 @@ class CancelToken:
     def __init__(self) -> None: ...
     def cancel(self) -> None:
         """End the runs. Any thread may call this, at any time and more than once."""
-
     @property
     def cancelled(self) -> bool: ...
 
@@ -93,14 +92,12 @@ class Team:
     def __init__(self, name: str, intra_op: int, inter_op: int, spin_us: float = ...) -> None: ...
     def set_limits(self, intra_op: int, inter_op: int) -> None:
         """Change both limits from the next op boundary on. Any thread may call this at any time."""
-
     @property
     def limits(self) -> tuple[int, int]:
         """(intra_op, inter_op)."""
 
     def set_spin(self, spin_us: float) -> None:
         """Change how long idle workers spin before they park, in microseconds, at once. Infinity is allowed."""
-
     @property
     def spin_us(self) -> float: ...
     def set_cpus(self, cpus: Sequence[int]) -> None:
@@ -108,12 +105,10 @@ class Team:
 
         A pin that fails later, when a worker starts, is one line on stderr and in status().
         """
-
     @property
     def name(self) -> str: ...
     def status(self) -> TeamStatus:
         """Return a snapshot of the team."""
-
     @property
     def threads(self) -> int:
         """How many threads the team has started that are alive."""
@@ -239,7 +234,6 @@ class Program:
 
     def trim(self) -> None:
         """Free the memory of idle contexts."""
-
     @property
     def id(self) -> int:
         """The program id in its trace events."""
@@ -334,7 +328,6 @@ class ProgramTemplate:
         `functions` are the callables of the steps without a kernel, in the order of the steps, as in Program. Raises
         BindingFailure; ValueError for sizes of another template, or faulty `outputs`, `max_workers` or `functions`.
         """
-
     @property
     def program_id(self) -> int:
         """The id, in trace events, of the programs of data stages."""
@@ -357,15 +350,23 @@ class SizedMemory:
 class DataStage:
     """Programs for what follows sizes that depend on data, bound in the run. Any thread may use it.
 
-    outputs have elements of `element_bytes`, in memory of `pool`. `miss` is called, in the run, with sizes that no
-    template serves: it adds one and returns None, or returns (program, shapes of its outputs).
+    Outputs have elements of `element_bytes`, in memory of `pool`. `miss` is called, in the run, with sizes that no
+    template serves: it adds one and returns None, or returns (program, shapes of its outputs; None: a stage finds it).
     """
 
     def __init__(self, element_bytes: Sequence[int], pool: BufferPool, miss: Callable[[list[int]], Any]) -> None: ...
     def add(
-        self, program_template: ProgramTemplate, order: Sequence[int], ranks: Sequence[int], max_workers: Sequence[int]
+        self,
+        program_template: ProgramTemplate,
+        order: Sequence[int],
+        ranks: Sequence[int | None],
+        max_workers: Sequence[int],
+        inner: Sequence[tuple[DataStage, Sequence[int]]],
     ) -> None:
-        """Add a template of kernels. Symbol i is size `order[i]`; it requests the shapes of outputs, of `ranks`."""
+        """Add a template of kernels and of stages, of which `inner` has (stage, counts) in the order of their steps.
+
+        Symbol i is size `order[i]`. It requests the shapes of outputs, of `ranks`; None: a stage makes the output.
+        """
 
     def set_caps(self, source: int, max_workers: Sequence[int]) -> None:
         """Cap how many workers may share each step of the template with this number, as Program.set_caps() does."""
@@ -373,8 +374,8 @@ class DataStage:
     def trim(self) -> None:
         """Free idle memory."""
 
-    def step(self, sizes: int) -> ControlStep:
-        """Return a step whose pointers are those to its outputs, to `sizes` numbers, and to the operands."""
+    def step(self, args: Sequence[int], counts: Sequence[int]) -> ControlStep:
+        """Return a step. It has pointers to outputs, one for each of `counts` to so many sizes, and to operands."""
 
 class BufferPool:
     """Leases buffers, of several equal ones that which was returned last. Any thread may use it.
@@ -397,7 +398,6 @@ class BufferPool:
 
     def clear(self) -> None:
         """Free the idle buffers of this pool."""
-
     @staticmethod
     def idle_bytes() -> int:
         """Return the size of the idle buffers of all pools."""

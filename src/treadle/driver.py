@@ -34,7 +34,14 @@ from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize, simplify
 from treadle.passes.regions import Region, first_region
 from treadle.passes.skip_padding.rewrite import InTheWay, Skipped, skip_padding
-from treadle.passes.specialize import build_open, large_sample_size, specialize, specialize_open
+from treadle.passes.specialize import (
+    build_open,
+    copy_graph,
+    large_sample_size,
+    set_numbers,
+    specialize,
+    specialize_open,
+)
 from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
@@ -66,6 +73,16 @@ class PlansOfRest(Protocol):
         outputs: tuple[str, ...],
     ) -> Runnable | None:
         """Return a plan for `outputs` of `rest` bound to inputs of these `shapes`; None if none can serve them."""
+        ...
+
+    def bind_sizes(
+        self,
+        rest: Graph,
+        options: Callable[[], Options],
+        sizes: Mapping[str, int],
+        outputs: tuple[str, ...],
+    ) -> Runnable | None:
+        """Return a plan for `outputs` of `rest` bound to these `sizes` by name; None if none can serve them."""
         ...
 
 
@@ -187,9 +204,10 @@ def _compile_for_samples(
     context = options.context
     infer(opened, context)
     why = _why_dynamic(opened)
-    if why is not None:
+    joined = None if why is None else _joined(opened, context, options)
+    if why is not None and joined is None:
         return why
-    return _open_plan(opened, facts, context, options, nodes)
+    return _open_plan(joined or opened, facts, context, options, nodes)
 
 
 def compile_without_padding(
@@ -288,7 +306,7 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     infer(graph, context)
     region = first_region(graph)
     is_whole = region.graph is graph
-    joined = None if is_whole else _joined(graph, region, context, options)
+    joined = None if is_whole else _joined(graph, context, options)
     plan = options.plan(optimize(joined or region.graph, context))
     if options.artifact_writer is not None and is_whole:
         options.artifact_writer.move_constants(plan)
@@ -304,7 +322,7 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     return Staged(compiled, region, inputs, outputs, replace(options, artifact_writer=None))
 
 
-def _joined(graph: Graph, region: Region, context: PassContext, options: Options) -> Graph | None:
+def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | None:
     """Return `graph` with a node for what is behind data-dependent sizes; None if it has to run in stages."""
     make_plans = options.plans_of_rest
     if make_plans is None:
@@ -315,7 +333,7 @@ def _joined(graph: Graph, region: Region, context: PassContext, options: Options
         dtypes_of_outputs = [value.known_dtype.numpy for value in behind.graph.outputs]
         return DataStage(dtypes_of_outputs, _BehindSizes(behind, options, make_plans()))
 
-    return join_stages(graph, region, context, stage_of)
+    return join_stages(graph, context, stage_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,23 +346,26 @@ class _BehindSizes:
     made: deque[Bound | Compiled] = field(default_factory=lambda: deque(maxlen=MAX_STAGED_PLANS))
     """What was made last."""
 
-    def make(self, sizes: Sequence[int]) -> StageTemplate | tuple[Body, list[StaticShape]]:
+    def make(self, sizes: Sequence[int]) -> StageTemplate | tuple[Body, list[StaticShape | None]]:
         """Return a template for the sizes, or a program for them alone and the shapes of its outputs."""
         graph, names = self.behind.graph, self.behind.sizes
         by_name = dict(zip(names, sizes, strict=True))
-        shapes = [
-            tuple(by_name[dim] if isinstance(dim, str) else dim for dim in value.shape or ()) for value in graph.inputs
-        ]
         outputs = tuple(value.name for value in graph.outputs)
-        found = self.plans.bind(graph, lambda: self.options, shapes, outputs)
+        found = self.plans.bind_sizes(graph, lambda: self.options, by_name, outputs)
         if found is not None:
             assert isinstance(found, Bound), "the plans of a rest are compiled in this process"
             self.made.append(found)
             return StageTemplate(found.template, [names.index(symbol) for symbol in found.symbols])
-        compiled = compile_for(graph, self.options, shapes, outputs)
+        fixed = copy_graph(graph)
+        set_numbers(fixed, by_name)
+        shapes = [
+            tuple(by_name[dim] if isinstance(dim, str) else dim for dim in value.shape or ()) for value in graph.inputs
+        ]
+        compiled = compile_for(fixed, self.options, shapes, outputs)
         assert isinstance(compiled, Compiled), "what is planned for open sizes is planned for numbers"
         self.made.append(compiled)
-        return Body.of(compiled.executable.layout), [port.shape for port in compiled.plan.outputs]
+        ports = compiled.plan.outputs
+        return Body.of(compiled.executable.layout), [None if port.sized_in_run else port.shape for port in ports]
 
 
 def bind_bodies(graph: Graph, options: Options) -> None:
@@ -439,4 +460,5 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     assert isinstance(runnable, Compiled | Bound)
     plan = runnable.plan
     stages = [call.control.stage.compiler for call in plan.calls if isinstance(call.control, Rest)]
-    return [plan, *(made.plan for stage in stages if isinstance(stage, _BehindSizes) for made in stage.made)]
+    behind = (made for stage in stages if isinstance(stage, _BehindSizes) for made in stage.made)
+    return [plan, *(each for made in behind for each in plans_of(made))]

@@ -38,12 +38,14 @@ class OpenModel(NamedTuple):
         inputs: Its inputs.
         options: Returns how to compile.
         dims: What it declares of its open dimensions.
+        numbers: The names of those that are no dimensions but numbers of any sign.
     """
 
     load: Callable[[], Graph | Template]
     inputs: Sequence[Value | Tensor]
     options: Callable[[], Options]
     dims: OpenDims = NOTHING
+    numbers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, template: Template, options: Callable[[], Options]) -> OpenModel:
@@ -156,7 +158,7 @@ class OpenPlans:
 
     def _empty(self, model: OpenModel, sizes: Mapping[str, int]) -> frozenset[str]:
         """Return the symbols for whose `sizes` of 0, by name, `model` needs a plan that is for 0 only."""
-        empty = frozenset(name for name, size in sizes.items() if size == 0)
+        empty = frozenset(name for name, size in sizes.items() if size == 0 and name not in model.numbers)
         return empty - self._appended_of(model) if empty else empty
 
     def _appended_of(self, model: OpenModel) -> frozenset[str]:
@@ -171,8 +173,9 @@ class OpenPlans:
     ) -> Bound | Restored | None:
         """Return a plan that is held or stored, bound to inputs of these `shapes`; None if none serves them."""
         sizes = sizes_of(model.inputs, shapes, model.dims)
-        if sizes is None:
-            return None
+        return None if sizes is None else self._find(model, sizes, outputs)
+
+    def _find(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
         with self._lock:
             bound = self.bound(model, sizes, outputs)
             if bound is not None or self._store is None:
@@ -201,10 +204,18 @@ class OpenPlans:
             hints: The sizes to compile the first plan for; None: those of `shapes`, as for all further plans.
         """
         sizes = sizes_of(model.inputs, shapes, model.dims)
-        if sizes is None:
-            return None
+        return None if sizes is None else self.bind_sizes(model, sizes, outputs, hints)
+
+    def bind_sizes(
+        self,
+        model: OpenModel,
+        sizes: Mapping[str, int],
+        outputs: tuple[str, ...],
+        hints: Mapping[str, int] | None = None,
+    ) -> Bound | Restored | None:
+        """Return what bind() does, for these `sizes` of the symbols by name."""
         with self._lock:
-            found = self.find(model, shapes, outputs)
+            found = self._find(model, sizes, outputs)
             if found is not None:
                 return found
             empty = self._empty(model, sizes)
@@ -296,6 +307,15 @@ class RestPlans:
     ) -> Bound | Restored | None:
         """Return a plan for `outputs` of `rest` bound to inputs of these `shapes`; None if none can serve them."""
         return self._plans.bind(OpenModel(lambda: rest, rest.inputs, options), shapes, outputs)
+
+    def bind_sizes(
+        self, rest: Graph, options: Callable[[], Options], sizes: Mapping[str, int], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
+        """Return a plan for `outputs` of `rest` bound to these `sizes` by name; None if none can serve them."""
+        from treadle.passes.specialize import numbers_of
+
+        model = OpenModel(lambda: rest, rest.inputs, options, numbers=numbers_of(rest))
+        return self._plans.bind_sizes(model, sizes, outputs)
 
 
 class _Form:

@@ -213,13 +213,30 @@ def test_caps_hold_behind_sizes(cap: int) -> None:
             np.testing.assert_array_equal(array, free[name])
 
 
-def test_what_was_found_is_an_output_of_a_model_in_parts() -> None:
-    """GatherND has no rule for open sizes, so that what follows the sizes is not planned before the run."""
+def test_what_was_found_is_an_output_too() -> None:
+    """The places and the elements there."""
     w = ModelWriter()
     places = w.op("NonZero", "x")
     values = w.op("Exp", w.op("GatherND", "x", w.op("Transpose", places)))
     model = w.model({"x": (FLOAT, [8, 8])}, {values: (FLOAT, ["n"]), places: (INT64, [2, "n"])})
     run_both(model, *({"x": masked(count)} for count in (0, 3, 9)))
+
+
+def test_parts_of_a_model_have_python_between_them() -> None:
+    """A size that follows from fractions is found in front of the next part, on places that were found before."""
+    w = ModelWriter()
+    places = w.op("NonZero", "x")
+    values = w.op("Cast", places, to=FLOAT)
+    scales = w.op(
+        "Concat", w.constant(np.ones(1, np.float32)), w.op("Add", "scale", w.op("Sub", "scale", "scale")), axis=0
+    )
+    model = w.model(
+        {"x": (FLOAT, [8, 8]), "scale": (FLOAT, [1])},
+        {w.op("Resize", values, "", scales): (FLOAT, None), places: (INT64, [2, "n"])},
+    )
+    run_both(
+        model, *({"x": masked(count), "scale": np.array([scale], np.float32)} for count, scale in ((3, 2), (9, 3)))
+    )
 
 
 def masked(count: int) -> np.ndarray:

@@ -146,7 +146,23 @@ def test_large_sample_sizes_are_tried_where_small_ones_do_not_fit() -> None:
 
 
 def test_models_without_an_open_plan_say_why_and_count_each_size() -> None:
-    """The reason names the node. Each size has two plans: in front of what data sizes, and behind."""
+    """The reason names the node."""
+    w = ModelWriter()
+    y = w.op("Resize", "x", "", w.op("Round", "scales"))
+    session = treadle.Session(w.model({"x": (FLOAT, ["length", 8]), "scales": (FLOAT, [2])}, {y: (FLOAT, None)}))
+
+    counts = [session.compiles]
+    for length in (2, 3, 2):
+        session.run({"x": rows(length), "scales": np.array([2, 1], np.float32)})
+        counts.append(session.compiles)
+
+    assert counts == [0, 1, 2, 2]
+    assert session.open_plans() == []
+    assert str(session.why_per_size()) == f"sizes depend on data, or elements are strings: {y} (resize)"
+
+
+def test_one_plan_serves_all_sizes_in_front_of_what_data_sizes() -> None:
+    """What finds elements, and what is behind."""
     w = ModelWriter()
     session = treadle.Session(w.model({"x": (FLOAT, ["length", 8])}, {w.op("NonZero", "x"): (INT64, None)}))
 
@@ -155,9 +171,9 @@ def test_models_without_an_open_plan_say_why_and_count_each_size() -> None:
         session.run({"x": rows(length)})
         counts.append(session.compiles)
 
-    assert counts == [0, 2, 4, 4]
-    assert session.open_plans() == []
-    assert str(session.why_per_size()) == "sizes depend on data, or elements are strings: nonzero0 (non_zero)"
+    assert counts == [1, 2, 2, 2]
+    assert len(session.open_plans()) == 1
+    assert session.why_per_size() is None
 
 
 def test_results_of_unknown_shape_are_a_reason() -> None:

@@ -28,20 +28,28 @@ class DataStage {
 public:
     static constexpr std::size_t kMostBindings = 64;
 
-    // Binding is a program for one combination of sizes, and the shapes of its outputs.
+    // Binding is a program for one combination of sizes, and the shapes of its outputs. An output without a shape is
+    // bound to its SizedMemory: a stage of the program makes it.
     struct Binding {
         std::shared_ptr<Program> program;
-        std::vector<std::vector<std::int64_t>> shapes;
+        std::vector<std::optional<std::vector<std::int64_t>>> shapes;
         std::ptrdiff_t source = -1;    // the number of its Source, if it has one
         std::vector<int> max_workers;  // the caps of its source when it was made
     };
-    // Source makes programs. Its steps are all kernels. Symbol i of the template is size number `order[i]`, and its
-    // requested sizes are the dimensions of the outputs, whose ranks are `ranks`.
+    // Inner is a stage that a step of a template runs; `counts` are as in make_data_stage().
+    struct Inner {
+        std::shared_ptr<DataStage> stage;
+        std::vector<std::size_t> counts;
+    };
+    // Source makes programs. Its steps are kernels, and the stages `inner` in the order of their steps, whose arguments
+    // are sizes. Symbol i of the template is size number `order[i]`, and its requested sizes are the dimensions of the
+    // outputs, whose ranks are `ranks` (none: a stage makes the output).
     struct Source {
         std::shared_ptr<const ProgramTemplate> program_template;
         std::vector<std::size_t> order;
-        std::vector<std::size_t> ranks;
+        std::vector<std::optional<std::size_t>> ranks;
         std::vector<int> max_workers;
+        std::vector<Inner> inner = {};
     };
     // Miss is called where no source serves the sizes. It adds one and returns null, or returns a binding.
     using Miss = std::function<std::shared_ptr<const Binding>(std::span<const std::int64_t> sizes)>;
@@ -82,8 +90,9 @@ private:
     std::list<Entry> entries_;     // the one used last comes first
 };
 
-// make_data_stage() returns a step that runs `stage`. Its pointers are the SizedMemory of each output, then `sizes`
-// numbers, then the operands.
-HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::size_t sizes);
+// make_data_stage() returns a step that runs `stage` for the sizes `args` and those that it reads. Its pointers are the
+// SizedMemory of each output, then one for each of `counts` to so many sizes, then the operands.
+HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int64_t> args,
+                         std::vector<std::size_t> counts);
 
 }  // namespace treadle

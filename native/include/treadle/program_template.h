@@ -87,6 +87,9 @@ public:
                                             shares_id ? program_id_ : 0);
     }
 
+    // hosts() returns the numbers of the steps without a kernel.
+    std::vector<std::size_t> hosts() const;
+
     // program_id() returns the id of the programs that share one.
     std::uint64_t program_id() const { return program_id_; }
 

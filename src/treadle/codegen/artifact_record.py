@@ -24,6 +24,7 @@ from treadle.runtime.program_template import (
     ControlTemplate,
     OutputTemplate,
     ProgramTemplate,
+    StageTemplate,
     StepTemplate,
     TemplateLayout,
 )
@@ -176,7 +177,7 @@ def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
 
     Raises NoForm for other bodies, stages among them.
     """
-    if isinstance(body, StageLayout):
+    if isinstance(body, StageLayout | StageTemplate):
         raise NoForm
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]

@@ -94,7 +94,7 @@ def _step(plan: Plan, call: Call, resources: Resources) -> Step:
     body: int | PythonStep | ControlLayout | StageLayout
     args = list(call.packed_args)
     if isinstance(call.control, Rest):
-        body = StageLayout(call.control.stage, call.control.sizes)
+        body = StageLayout(call.control.stage, call.sizes, call.control.counts)
     elif call.control is not None:
         body = ControlLayout([_layout(each, resources) for each in call.plans], control_form(call))
         args = list(call.sizes)

@@ -10,12 +10,15 @@ from treadle.codegen.build import build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.plan.binder import Encoder, Slot
 from treadle.plan.call import Call
+from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Home, Plan
 from treadle.plan.status import FAILURES
+from treadle.runtime.outputs import SizedSpec
 from treadle.runtime.program_template import (
     ControlTemplate,
     OutputTemplate,
     ProgramTemplate,
+    StageTemplate,
     StepTemplate,
     TemplateLayout,
 )
@@ -70,7 +73,9 @@ def _layout(plan: Plan, facts: Facts, resources: Resources) -> TemplateLayout:
         rivals=[(one, other) for one, others in plan.rivals.items() for other in others if one < other],
         scratch_bytes=number(slots.scratch),
         outputs=[
-            OutputTemplate(tuple(map(number, shape)), port.dtype.numpy, port.is_given)
+            SizedSpec(port.dtype.numpy)
+            if port.sized_in_run
+            else OutputTemplate(tuple(map(number, shape)), port.dtype.numpy, port.is_given)
             for shape, port in zip(slots.outputs, plan.outputs, strict=True)
         ],
         failures=FAILURES,
@@ -79,7 +84,9 @@ def _layout(plan: Plan, facts: Facts, resources: Resources) -> TemplateLayout:
     )
 
 
-def _body(call: Call, facts: Facts, resources: Resources) -> int | PythonCall | ControlTemplate:
+def _body(call: Call, facts: Facts, resources: Resources) -> int | PythonCall | ControlTemplate | StageTemplate:
+    if isinstance(call.control, Rest):
+        return StageTemplate(call.control.stage, call.control.counts)
     if call.control is not None:
         bodies = [ProgramTemplate(_layout(plan, facts, resources)) for plan in call.plans]
         return ControlTemplate(bodies, control_form(call))
@@ -91,7 +98,7 @@ class _Slots:
 
     def __init__(self, encoder: Encoder, plan: Plan, facts: Facts) -> None:
         symbols = facts.symbols.values()
-        self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in symbols if symbol.least > 0]
+        self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in symbols if symbol.least != 0]
         self.guards += [
             encoder.at_least(-symbol, -int(symbol.most)) for symbol in symbols if symbol.most < MOST_ELEMENTS
         ]
@@ -104,8 +111,10 @@ class _Slots:
             self.pointers.append(
                 [(place.buffer, encoder.integer(offset)) for place, offset in zip(places, offsets, strict=True)]
             )
-            if call.control is not None:
-                args: Iterable[int] = (*symbols, *call.sizes)
+            if isinstance(call.control, Rest):
+                args: Iterable[int] = call.sizes
+            elif call.control is not None:
+                args = (*symbols, *call.sizes)
             else:
                 args = sizes_of(call) if call.spec is None else call.packed_args
             self.args.append([encoder.integer(arg) for arg in args])

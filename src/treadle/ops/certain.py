@@ -12,7 +12,7 @@ from treadle import dtypes
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, is_open
+from treadle.graph.shape import StaticShape, is_open, normalize_axis
 from treadle.ops.evaluate import has_expressions, with_value
 from treadle.ops.op import Array, Info
 from treadle.ops.table import OPS
@@ -30,15 +30,37 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis)
         facts: Whose symbols stand for what is not known.
 
     Returns:
-        What is known of its results; an empty list if nothing is. Dimensions that are not the same in all cases are
-        new symbols.
+        What is known of its results; an empty list if nothing is. Dimensions that are not the same in all cases, or
+        depend on data, are new symbols.
 
     Raises:
         ShapeError, LimitError, KernelError: The operands do not fit, whatever the sizes are.
     """
     if any(info is not None and info.shape is None for info in infos):
         return []
-    return certain_results(lambda: _inferred(node, infos), facts)
+    results = certain_results(lambda: _inferred(node, infos), facts)
+    return [Info(info.dtype, _ranked(node, infos, facts)) if info.shape is None else info for info in results]
+
+
+def _ranked(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis) -> StaticShape | None:
+    """The shape of results of `node` whose sizes depend on data, with new symbols for them; None without a rank."""
+    shapes = [None if info is None else info.shape for info in infos]
+    first = shapes[0]
+    if node.op == "range":
+        return (facts.unknown(),)
+    if first is None:
+        return None
+    if node.op in ("counted", "top_k"):
+        axis = normalize_axis(node.attrs["axis"], len(first))
+        return (*first[:axis], facts.unknown(), *first[axis + 1 :])
+    if node.op in ("pad", "slice", "split", "tile"):
+        return tuple(facts.unknown() for _ in first)
+    lengths = {"constant_of_shape": first, "expand": shapes[-1], "reshape": shapes[-1]}
+    length = lengths.get(node.op)
+    if length is None or len(length) != 1 or is_open(length):
+        return None
+    rank = max(len(first), length[0]) if node.op == "expand" else length[0]
+    return tuple(facts.unknown() for _ in range(rank))
 
 
 def certain_results(infer: Callable[[], Sequence[Info]], facts: CaseAnalysis) -> list[Info]:

@@ -7,9 +7,9 @@ from treadle.ops.op import Attrs, Info
 
 
 def infer_data_stage(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """The sizes (i64 [1] each), then the operands -> where each result and its shape are once the graph has run.
+    """The numbers that are sizes (i64), then the operands -> where each result and its shape are after the run.
 
-    attrs: stage (what runs the graph, a `runtime.data_stage.DataStage`), sizes (how many there are), dtypes (of the
-    results).
+    attrs: stage (what runs the graph, a `runtime.data_stage.DataStage`), args (sizes that are known before), counts
+    (how many numbers each of the first operands holds), dtypes (of the results).
     """
     return [Info(dtypes.i64, (1,)) for _ in range(n_outputs)]

@@ -17,7 +17,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
-from treadle.graph.dim import DimExpr, at_least, floor_int, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, floor_int, is_expression, maximum, minimum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -49,6 +49,11 @@ def evaluate_sizes(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     if any(map(is_expression, attrs["elements"])):
         raise ShapeError(f"the sizes {attrs['elements']} are not bound")
     return [np.array(attrs["elements"], attrs["dtype"].numpy).reshape(attrs["shape"])]
+
+
+def is_arithmetic(op: str) -> bool:
+    """Whether evaluate_on_sizes() may know the results of `op`."""
+    return op in _MOVES or op in _FUNCTIONS or op in _REDUCTIONS
 
 
 def known_value(value: Value) -> Array | None:
@@ -150,7 +155,7 @@ def _divide(dtype: DType, left: Any, right: Any) -> Any:
         if not is_expression(left) and not is_expression(right):
             quotient = abs(left) // abs(right)
             return quotient if (left < 0) == (right < 0) else -quotient
-        if not at_least(left, 0) or not at_least(right, 0):
+        if not (left >= 0 and right > 0):
             raise _UnknownError
         return left // right
     _whole(dtype, left, right)

@@ -2,88 +2,286 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from treadle import dtypes
 from treadle.errors import TreadleError
+from treadle.graph.dim import RealExpr, is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.shape import Shape, elements, is_open, normalize_axis
 from treadle.graph.value import Value
+from treadle.ops.sizes import is_arithmetic, known_value
 from treadle.passes.base import PassContext
+from treadle.passes.match import drop_dead
 from treadle.passes.pipeline import infer
-from treadle.passes.regions import Region, first_region, named_shape
-from treadle.passes.specialize import copy_graph, specialize_open
+from treadle.passes.regions import first_region, is_known, is_planned
+from treadle.passes.specialize import copied, copy_node, specialize_open
 from treadle.runtime.data_stage import DataStage
+
+NUMBERS: dict[str, tuple[int, ...]] = {
+    "constant_of_shape": (0,),
+    "expand": (1,),
+    "one_hot": (1,),
+    "pad": (1, 3),
+    "range": (0, 1, 2),
+    "reshape": (1,),
+    "slice": (1, 2, 3, 4),
+    "split": (1,),
+    "tile": (1,),
+    "top_k": (1,),
+}
+"""The operands, by their index, whose elements decide the size of an op's results."""
+
+MOST_NUMBERS = 64
+"""An operand of more elements decides no size before a run."""
+
+_MAY_BE_DYNAMIC = frozenset(("branch", "call", "loop", "resize", "squeeze", "unsqueeze"))
+"""Further ops whose results may have sizes that depend on data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The graph behind sizes that depend on data. The sizes are the open dimensions of its inputs, by name."""
+    """The graph behind sizes that depend on data.
+
+    `sizes` are the names of the open dimensions of its inputs, and of the elements of its `sizes` nodes: first those
+    that are known when the plan in front of it is bound, then those that data tells.
+    """
 
     graph: Graph
     sizes: tuple[str, ...]
 
 
-def join_stages(
-    graph: Graph, region: Region, context: PassContext, stage_of: Callable[[Behind], DataStage]
-) -> Graph | None:
-    """The first `region` of `graph` with a node that runs all the rest; None if that cannot be compiled before the run.
+def join_stages(graph: Graph, context: PassContext, stage_of: Callable[[Behind], DataStage]) -> Graph | None:
+    """What of `graph` can be planned now, with a node that runs all the rest; None if that cannot be compiled so.
 
     Args:
-        graph: A graph whose shapes were inferred.
-        region: Its first region, whose graph is used up.
+        graph: A graph whose shapes were inferred, of which one depends on data.
         context: What inference asks for.
         stage_of: Makes what runs the rest.
     """
-    if any(node.op != "counted" for node in region.dynamic):
+    drop_dead(graph)
+    cut = _Cut.of(graph)
+    if cut is None or not (cut.counted or cut.later):
+        return None if cut is None else graph
+    rest = _Rest(cut)
+    if not rest.numbers or not _is_planned(rest, cut, context):
         return None
-    known = {value.name: value for value in region.graph.inputs}
-    known |= dict(zip(region.keeps, region.graph.outputs, strict=True))
-    for name, value in region.constants.items():
-        if value.data is not None:
-            known[name] = region.graph.constant(value.data, name)
-    rest = _rest_with_outputs(graph, region, known)
-    if rest is None or not _is_planned(rest, context):
-        return None
-    counted = {node.output.name: node for node in region.dynamic}
-    sizes = tuple(value.name for value in rest.inputs if value.name in counted)
-    numbers = [known[counted[name].operand(1).name] for name in sizes]
-    operands = [known[counted[v.name].operand(0).name if v.name in counted else v.name] for v in rest.inputs]
+    front = Graph(graph.name)
+    copies: dict[Value, Value] = {}
+    for value in graph.inputs:
+        copies[value] = front.input(value.name, value.known_dtype, value.static_shape)
+    for node in cut.front:
+        copy_node(front, node, copies)
+    numbers = [_as_i64(front, copied(front, value, copies)) for value in rest.numbers]
+    operands = [copied(front, value, copies) for value in rest.operands]
     attrs = {
-        "stage": stage_of(Behind(rest, sizes)),
-        "sizes": len(sizes),
-        "dtypes": tuple(value.known_dtype for value in rest.outputs),
+        "stage": stage_of(Behind(rest.graph, rest.names)),
+        "args": tuple(rest.dims.values()),
+        "counts": tuple(elements(value.static_shape) for value in numbers),
+        "dtypes": tuple(value.known_dtype for value in rest.graph.outputs),
     }
-    joined = region.graph
-    node = joined.add(
-        "data_stage", [*numbers, *operands], attrs, name=region.dynamic[0].name, outputs=len(rest.outputs)
-    )
+    node = front.add("data_stage", [*numbers, *operands], attrs, name=cut.name, outputs=len(rest.graph.outputs))
     results = iter(node.outputs)
-    joined.outputs = [known[v.name] if v.name in known else next(results) for v in graph.outputs]
-    return joined
+    front.outputs = [next(results) if value in rest.made else copied(front, value, copies) for value in graph.outputs]
+    return front
 
 
-def _rest_with_outputs(graph: Graph, region: Region, known: dict[str, Value]) -> Graph | None:
-    """What is behind the region with all outputs of the whole that are not `known`, in order; None without any.
-
-    It is a copy: where it cannot be planned, the graph runs in stages.
-    """
-    rest = Graph(f"{graph.name}.rest") if region.rest is None else copy_graph(region.rest)
-    made = dict(zip(region.rest_outputs, rest.outputs, strict=True))
-    made |= {value.name: value for value in rest.inputs}
-    for node in region.dynamic:
-        value = node.output
-        if graph.is_output(value) and value.name not in made:
-            made[value.name] = Value(rest.unique_name(value.name), value.dtype, named_shape(value))
-            rest.inputs.append(made[value.name])
-    rest.outputs = [made[value.name] for value in graph.outputs if value.name not in known]
-    return rest if rest.outputs and all(value.dtype is not None for value in rest.outputs) else None
+def _as_i64(graph: Graph, value: Value) -> Value:
+    return value if value.dtype == dtypes.i64 else graph.add("cast", [value], {"to": dtypes.i64}).output
 
 
-def _is_planned(rest: Graph, context: PassContext) -> bool:
-    """Whether all shapes follow from the sizes of the inputs, as far as sample sizes tell."""
-    try:
-        opened = infer(specialize_open(rest, Facts(), {}), context)
-    except TreadleError:
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The nodes of `graph` that run before sizes are known, those that find `counted` elements, and the others."""
+
+    graph: Graph
+    front: list[Node]
+    counted: list[Node]
+    later: list[Node]
+
+    @classmethod
+    def of(cls, graph: Graph) -> _Cut | None:
+        """The cut at the first sizes that depend on data; None if something else than numbers tells a size."""
+        cut = cls(graph, [], [], [])
+        ready = {value for value in graph.inputs if is_known(value)}
+        for node in graph.nodes:
+            if any(value is not None and value.dtype is dtypes.string for value in (*node.inputs, *node.outputs)):
+                return None
+            if not all(value is None or value.is_constant or value in ready for value in node.inputs):
+                cut.later.append(node)
+            elif is_planned(node):
+                cut.front.append(node)
+                ready.update(node.outputs)
+            elif node.op == "counted":
+                cut.counted.append(node)
+            elif node.op in NUMBERS and all(map(_is_known_or_numbers, _numbers_of(node))):
+                cut.later.append(node)
+            else:
+                return None
+        return cut
+
+    @property
+    def name(self) -> str:
+        """The name of the first node whose size depends on data."""
+        return (*self.counted, *self.later)[0].name
+
+    def deciding(self) -> list[Value]:
+        """The values whose elements decide sizes of `later`, and follow from no others by shape arithmetic."""
+        makers = {value: node for node in (*self.front, *self.later) for value in node.outputs}
+        later = {value for node in self.later for value in node.outputs}
+        found: dict[Value, None] = {}
+        seen: set[Value] = set()
+        pending = [value for node in self.later for value in _numbers_of(node)]
+        while pending:
+            value = pending.pop()
+            if value in seen or known_value(value) is not None:
+                continue
+            seen.add(value)
+            node = makers.get(value)
+            if node is not None and is_arithmetic(node.op) and (value in later or _is_of_numbers(node)):
+                pending += [each for each in node.inputs if each is not None]
+            elif value not in later and _is_numbers(value):
+                found[value] = None
+        return list(found)
+
+
+def _numbers_of(node: Node) -> list[Value]:
+    """The operands whose elements decide sizes of the results of `node`."""
+    inputs = dict(enumerate(node.inputs))
+    return [value for index in NUMBERS.get(node.op, ()) if (value := inputs.get(index)) is not None]
+
+
+def _is_of_numbers(node: Node) -> bool:
+    """Whether all operands of `node` are known or hold few integers, but not all are known."""
+    operands = [value for value in node.inputs if value is not None]
+    return all(map(_is_known_or_numbers, operands)) and any(known_value(value) is None for value in operands)
+
+
+def _is_known_or_numbers(value: Value) -> bool:
+    return known_value(value) is not None or _is_numbers(value)
+
+
+def _is_numbers(value: Value) -> bool:
+    if not is_known(value) or not value.known_dtype.is_integer or is_open(value.static_shape):
         return False
-    return first_region(opened).graph is opened
+    return elements(value.static_shape) <= MOST_NUMBERS
+
+
+class _Rest:
+    """What is behind a cut as a graph of its own."""
+
+    def __init__(self, cut: _Cut) -> None:
+        self.graph = Graph(f"{cut.graph.name}.rest")
+        self.dims: dict[str, int] = {}
+        """The expressions that names of dimensions stand for, but for those that data tells."""
+        self.numbers: list[Value] = []
+        """The values in front whose elements are sizes, in order."""
+        self.operands: list[Value] = []
+        """The values in front that the inputs of the graph are."""
+        self._counted = {node.output: node for node in cut.counted}
+        self._told: list[str] = []
+        self._copies: dict[Value, Value] = {}
+        deciding = cut.deciding()
+        for value in deciding:
+            self._add_numbers(value)
+        self.made = {value for node in cut.later for value in node.outputs} | set(self._counted)
+        """The values that it computes, or that are found in front of it."""
+        for node in (*self._arithmetic(cut, deciding), *cut.later):
+            for operand in node.inputs:
+                self._need(operand)
+            copy_node(self.graph, node, self._copies, forget_shapes=True)
+        for value in cut.graph.outputs:
+            if value in self.made:
+                self._need(value)
+                self.graph.outputs.append(self._copies[value])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all sizes."""
+        return (*self.dims, *self._told)
+
+    def _arithmetic(self, cut: _Cut, deciding: Sequence[Value]) -> list[Node]:
+        """The nodes in front that compute with the elements of `deciding` values alone, for the nodes behind them."""
+        known = set(deciding)
+        found = []
+        for node in cut.front:
+            operands = [value for value in node.inputs if value is not None and known_value(value) is None]
+            follows = operands and is_arithmetic(node.op) and known.issuperset(operands)
+            if follows and all(map(_is_numbers, node.outputs)):
+                known.update(node.outputs)
+                found.append(node)
+        return found
+
+    def _add_numbers(self, value: Value) -> None:
+        count = elements(value.static_shape)
+        names = [value.name] if count == 1 else [f"{value.name}[{number}]" for number in range(count)]
+        self._told += names
+        self.numbers.append(value)
+        self._copies[value] = self._sizes(value, names)
+
+    def _sizes(self, value: Value, names: Sequence[Any]) -> Value:
+        """A value whose elements are `names`, or numbers."""
+        attrs = {"elements": tuple(names), "shape": value.static_shape, "dtype": value.known_dtype}
+        return self.graph.add("sizes", [], attrs, name=value.name).output
+
+    def _need(self, value: Value | None) -> None:
+        """Have a copy of `value`, which is no constant."""
+        if value is None or value in self._copies or value.is_constant:
+            return
+        known = known_value(value)
+        if known is not None and not any(type(each) is RealExpr for each in known.reshape(-1).tolist()):
+            self._copies[value] = self._sizes(value, [self._named(each) for each in known.reshape(-1).tolist()])
+            return
+        node = self._counted.get(value)
+        operand = value if node is None else node.operand(0)
+        shape: Shape = tuple(map(self._named, operand.static_shape))
+        if node is not None:
+            axis = normalize_axis(node.attrs["axis"], len(shape))
+            shape = (*shape[:axis], value.name, *shape[axis + 1 :])
+            self._told.append(value.name)
+            self.numbers.append(node.operand(1))
+        self.operands.append(operand)
+        self._copies[value] = Value(self.graph.unique_name(value.name), value.dtype, shape)
+        self.graph.inputs.append(self._copies[value])
+
+    def _named(self, size: Any) -> Any:
+        """The name of an expression; a number as it is."""
+        if not is_expression(size):
+            return size
+        name = str(size)
+        self.dims[name] = size
+        return name
+
+
+def _is_planned(rest: _Rest, cut: _Cut, context: PassContext) -> bool:
+    """Whether the rest can be compiled for all sizes, as far as can be told before a run."""
+    if any(map(_has_expressions, (attr for node in cut.later for attr in node.attrs.values()))):
+        return False
+    if len(rest.numbers) == len(cut.counted):
+        try:
+            opened = infer(specialize_open(rest.graph, Facts(), {}), context)
+        except TreadleError:
+            return False
+        if first_region(opened).graph is opened:
+            return True
+    return all(map(_is_certain, cut.later))
+
+
+def _has_expressions(attr: Any) -> bool:
+    if isinstance(attr, list | tuple):
+        return any(map(_has_expressions, attr))
+    return is_expression(attr)
+
+
+def _is_certain(node: Node) -> bool:
+    """Whether the sizes of the results of `node` follow from those of its operands, and from integers."""
+    if node.op in NUMBERS:
+        return all(value.dtype is not None and value.dtype.is_integer for value in _numbers_of(node))
+    return node.op not in _MAY_BE_DYNAMIC or (
+        node.op not in ("branch", "call", "loop")
+        and all(value is None or known_value(value) is not None for value in node.inputs[1:])
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from treadle.dtypes import DType
 from treadle.errors import InputError
 from treadle.graph.facts import MOST_ELEMENTS, Facts
@@ -14,6 +16,7 @@ from treadle.graph.open_dims import OpenDims
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
+from treadle.ops.sizes import add_sizes
 from treadle.passes.appended_dims import appended_dims
 
 
@@ -42,7 +45,8 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
     Args:
         graph: A graph whose inputs have dtypes and shapes.
         facts: Where the symbols are made: equal names are one symbol. Those of `appended_dims` start from 0, others
-            from 1.
+            from 1. Names among the elements of `sizes` nodes are symbols too; those that are no dimensions are numbers
+            of any sign.
         hints: The sample sizes of symbols by name; those left out get one of their own. Symbols that start from 1 and
             whose sample size is 0 are always 0.
 
@@ -66,7 +70,36 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
         if value.shape is None:
             raise InputError(f"input {value.name!r} is declared as any shape; its rank must be known")
         opened[value.name] = tuple(map(size, value.shape))
-    return copy_graph(graph, opened)
+    copy = copy_graph(graph, opened)
+    bounds = {"least": 1 - MOST_ELEMENTS, "most": MOST_ELEMENTS - 1}
+    numbers = {name: facts.symbol(name, hints.get(name, 1), **bounds) for name in numbers_of(graph)}
+    set_numbers(copy, {**facts.symbols, **numbers})
+    return copy
+
+
+def numbers_of(graph: Graph) -> frozenset[str]:
+    """The symbols of `graph` that are numbers of any sign: elements of `sizes` nodes, but no dimensions of inputs."""
+    named = {
+        each for node in graph.nodes if node.op == "sizes" for each in node.attrs["elements"] if isinstance(each, str)
+    }
+    return frozenset(named.difference(dim for value in graph.inputs for dim in value.shape or ()))
+
+
+def set_numbers(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Put `sizes`, numbers or expressions, in place of the names among the elements of `sizes` nodes."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        elements = node.attrs["elements"] if node.op == "sizes" else ()
+        if not any(isinstance(each, str) for each in elements):
+            nodes.append(node)
+            continue
+        array = np.empty(len(elements), object)
+        array[:] = [sizes[each] if isinstance(each, str) else each for each in elements]
+        made = add_sizes(graph, array.reshape(node.attrs["shape"]), node.attrs["dtype"], node.output.name)
+        if isinstance(made, Node):
+            nodes.append(made)
+        graph.replace_uses(node.output, made.output if isinstance(made, Node) else made)
+    graph.rebuild(nodes)
 
 
 def build_open(template: Template, facts: Facts, hints: Mapping[str, int]) -> Graph:

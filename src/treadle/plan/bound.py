@@ -10,7 +10,7 @@ from treadle.graph.dim import DimExpr, RealExpr
 from treadle.graph.guard import Functions, evaluate
 from treadle.plan.call import Call
 from treadle.plan.first_fit import first_fit
-from treadle.plan.plan import Place, Plan, Port
+from treadle.plan.plan import Place, Plan
 
 
 def bound(plan: Plan, sizes: Mapping[str, int], functions: Functions) -> Plan:
@@ -34,8 +34,8 @@ def bound(plan: Plan, sizes: Mapping[str, int], functions: Functions) -> Plan:
             buffers[index].position = offset
     return replace(
         plan,
-        inputs=tuple(Port(port.name, port.dtype, number(port.shape)) for port in plan.inputs),
-        outputs=tuple(Port(port.name, port.dtype, number(port.shape)) for port in plan.outputs),
+        inputs=tuple(replace(port, shape=number(port.shape)) for port in plan.inputs),
+        outputs=tuple(replace(port, shape=number(port.shape)) for port in plan.outputs),
         calls=[bound_call(call, sizes, functions) for call in plan.calls],
         buffers=buffers,
         places={value: Place(place.buffer, number(place.offset)) for value, place in plan.places.items()},

@@ -37,7 +37,7 @@ class Call:
     """One step of a plan.
 
     Exactly one of `spec` (a generated kernel), `function` (Python: takes the numbers of `sizes` and the arrays of
-    `reads`, returns those of `writes`) and `control` (a branch, loop or stage; the first two may have `sizes` too) is
+    `reads`, returns those of `writes`) and `control` (a branch, loop or stage, which may have `sizes` too) is
     set. A kernel's pointers are those of `writes`, then of `reads`, in order; `args` are its int64 arguments. The work
     is partitioned into `chunks` that may run at once and in any order. `cost` is the estimated time of the whole call
     on one core in ns, `scratch` the bytes of per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it

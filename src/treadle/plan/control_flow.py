@@ -53,14 +53,15 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A call that runs what follows sizes that depend on data, which are the first values that it reads.
+    """A call that runs what follows sizes that depend on data.
 
-    `stage`, a `runtime.data_stage.DataStage`, finds the plan once they are known, on the other values that the call
-    reads.
+    They are the elements of the first values that it reads: `counts` says how many each has. The call's own sizes are
+    known before. `stage`, a `runtime.data_stage.DataStage`, finds the plan once all are known, on the other values that
+    the call reads.
     """
 
     stage: Any
-    sizes: int
+    counts: tuple[int, ...]
 
     @property
     def plans(self) -> tuple[Plan, ...]:

@@ -23,8 +23,9 @@ MOST_BODIES = 64
 class Compiler(Protocol):
     """Compiles what a stage runs."""
 
-    def make(self, sizes: Sequence[int]) -> Template | tuple[Body, list[StaticShape]]:
-        """Return a template that serves these sizes, or a program for them alone and the shapes of its outputs."""
+    def make(self, sizes: Sequence[int]) -> Template | tuple[Body, list[StaticShape | None]]:
+        """Return a template that serves these sizes, or a program for them alone and the shapes of its outputs (None:
+        another stage finds it)."""
         ...
 
 
@@ -36,8 +37,8 @@ class Template:
         self.order = order
 
 
-Made = tuple[_native.Program, list[StaticShape]]
-"""A program and the shapes of its outputs."""
+Made = tuple[_native.Program, list[StaticShape | None]]
+"""A program and the shapes of its outputs that are known."""
 
 
 def _call(method: weakref.WeakMethod[Callable[[list[int]], Made | None]], sizes: list[int]) -> Made | None:
@@ -59,24 +60,32 @@ class DataStage:
         # A weak method: the native stage must not keep this one alive, which refers to it.
         miss = partial(_call, weakref.WeakMethod(self.miss))
         self._native = _native.DataStage([dtype.itemsize for dtype in outputs], self._pool.native, miss)
-        self._templates: list[ProgramTemplate] = []
+        self._templates: list[ProgramTemplate] = []  # those that the native stage binds, in its order
+        self._others: list[ProgramTemplate] = []
         self._bodies: LRU[tuple[int, ...], Body] = LRU(MOST_BODIES)
         self._lock = forking.lock()
 
-    def step(self, sizes: int) -> _native.ControlStep:
-        """Return a step that runs it. Its pointers are those to outputs, to so many `sizes`, and to operands."""
-        return self._native.step(sizes)
+    @property
+    def native(self) -> _native.DataStage:
+        """The native core's part of it, which does not keep this one alive."""
+        return self._native
+
+    def step(self, args: Sequence[int], counts: Sequence[int]) -> _native.ControlStep:
+        """Return a step that runs it, as `executable.Stage` says."""
+        return self._native.step(args, counts)
 
     def miss(self, sizes: list[int]) -> Made | None:
         """Compile for `sizes`, which the native stage has no template for; return a program if it still has none."""
         made = self.compiler.make(sizes)
         if isinstance(made, Template):
             template = made.template
-            if template.is_native:
-                with self._lock:
-                    if template not in self._templates:
-                        self._templates.append(template)
+            with self._lock:
+                held = self._templates if template.is_native else self._others
+                if template not in held:
+                    held.append(template)
+                    if template.is_native:
                         template.add_to(self._native, made.order)
+            if template.is_native:
                 return None
             made = template.bind_sized([sizes[number] for number in made.order])
         body, shapes = made
@@ -89,9 +98,15 @@ class DataStage:
             for number, template in enumerate(self._templates):
                 template.note_caps(caps)
                 self._native.set_caps(number, template.max_workers)
+            for template in self._others:
+                template.note_caps(caps)
         for body in self._bodies.values():
             body.cap(caps)
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
         self._native.trim()
+        with self._lock:
+            templates = [*self._templates, *self._others]
+        for template in templates:
+            template.trim()

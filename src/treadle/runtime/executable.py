@@ -54,16 +54,25 @@ class Part(Protocol):
 class Stage(Part, Protocol):
     """What runs behind sizes that depend on data, as `data_stage.DataStage` does."""
 
-    def step(self, sizes: int) -> _native.ControlStep:
-        """Return a step that runs it. Its pointers are those to outputs, to so many `sizes`, and to operands."""
+    @property
+    def native(self) -> _native.DataStage:
+        """The native core's part of it."""
+        ...
+
+    def step(self, args: Sequence[int], counts: Sequence[int]) -> _native.ControlStep:
+        """Return a step that runs it for the sizes `args` and those that it reads.
+
+        Its pointers are those to outputs, to sizes, of which each has so many as `counts` says, and to operands.
+        """
         ...
 
 
 class StageLayout(NamedTuple):
-    """A stage as the body of a step, and how many sizes the step reads."""
+    """A stage as the body of a step, the sizes that are known, and how many the step reads at each pointer to some."""
 
     stage: Stage
-    sizes: int
+    args: Sequence[int]
+    counts: Sequence[int]
 
 
 class Step(NamedTuple):
@@ -311,7 +320,7 @@ def _program_of(
             callables.append(step.body.form.step([body.program for body in own], step.args))
             bodies += own
         elif isinstance(step.body, StageLayout):
-            callables.append(step.body.stage.step(step.body.sizes))
+            callables.append(step.body.stage.step(step.body.args, step.body.counts))
             bodies.append(step.body.stage)
         else:
             callables.append(step.body)

@@ -13,8 +13,8 @@ from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
 from treadle.runtime.control_form import ControlForm
-from treadle.runtime.executable import Body, Code, Executable, PythonStep
-from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs
+from treadle.runtime.executable import Body, Code, Executable, Part, PythonStep, Stage
+from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 MOST_BINDINGS = 64
@@ -29,16 +29,27 @@ class ControlTemplate(NamedTuple):
     form: ControlForm
 
 
+class StageTemplate(NamedTuple):
+    """A stage as the body of a step whose arguments are the sizes that are known when it is bound.
+
+    `counts` are how many sizes the step reads at each pointer to some.
+    """
+
+    stage: Stage
+    counts: Sequence[int]
+
+
 class StepTemplate(NamedTuple):
     """One call, by slots.
 
-    `body` is the address of the kernel, a branch or loop, or returns a Python function for the values of the arguments.
+    `body` is the address of the kernel, a branch, loop or stage, or returns a Python function for the values of the
+    arguments.
     `pointers` are (buffer, slot of the byte offset) pairs, `args` slots of the arguments. The slot `chunks` may hold 0:
     the step then does nothing. The slot `cost` holds a real: the estimated time of all chunks on one core, in ns.
     `caps` are as in Step.
     """
 
-    body: int | Callable[[Sequence[int]], PythonStep] | ControlTemplate
+    body: int | Callable[[Sequence[int]], PythonStep] | ControlTemplate | StageTemplate
     pointers: Sequence[tuple[int, int]]
     args: Sequence[int]
     chunks: int
@@ -90,7 +101,7 @@ class TemplateLayout(NamedTuple):
     buffers: Sequence[tuple[str, int]]
     rivals: Sequence[tuple[int, int]]
     scratch_bytes: int
-    outputs: Sequence[OutputTemplate]
+    outputs: Sequence[OutputTemplate | SizedSpec]
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
@@ -120,7 +131,9 @@ class ProgramTemplate:
             rivals=layout.rivals,
             scratch_bytes=layout.scratch_bytes,
             guards=layout.guards,
-            requested=[slot for output in layout.outputs for slot in output.shape],
+            requested=[
+                slot for output in layout.outputs if isinstance(output, OutputTemplate) for slot in output.shape
+            ],
             max_workers=[smallest_cap(own.values()) for own in caps],
         )
         PROGRAMS.register(self, self._native.program_id, self._code.labels)
@@ -132,6 +145,8 @@ class ProgramTemplate:
         self._max_workers: list[int] = []  # of each step, with a session's caps; empty: those of the model
         branches = (step.body for step in layout.steps if isinstance(step.body, ControlTemplate))
         self._bodies = [body for branch in branches for body in branch.bodies]
+        self.stages = [step.body for step in layout.steps if isinstance(step.body, StageTemplate)]
+        """The stages that its steps run, in the order of these."""
 
     @property
     def layout(self) -> TemplateLayout:
@@ -168,7 +183,7 @@ class ProgramTemplate:
     def _bound(self, symbols: tuple[int, ...]) -> Executable:
         sizes = self._native.evaluate(symbols)
         specs = [
-            ArraySpec(shape, output.dtype, output.is_given)
+            output if isinstance(output, SizedSpec) else ArraySpec(shape or (), output.dtype, output.is_given)
             for shape, output in zip(self._shapes(sizes), self._layout.outputs, strict=True)
         ]
         outputs = Outputs(specs, self.output_pool)
@@ -180,7 +195,7 @@ class ProgramTemplate:
 
     def _program(self, sizes: _native.Sizes, locations: Sequence[tuple[int, int]]) -> tuple[_native.Program, Code]:
         functions: list[PythonStep | _native.ControlStep] = []
-        bodies: list[Body] = []
+        bodies: list[Part] = []
         for number, step in enumerate(self._layout.steps):
             if isinstance(step.body, int):
                 continue
@@ -190,6 +205,9 @@ class ProgramTemplate:
                 own = [body.bind_body(symbols) for body in step.body.bodies]
                 functions.append(step.body.form.step([body.program for body in own], own_sizes))
                 bodies += own
+            elif isinstance(step.body, StageTemplate):
+                functions.append(step.body.stage.step(args, step.body.counts))
+                bodies.append(step.body.stage)
             else:
                 functions.append(step.body(args))
         program = self._native.bind(sizes, locations, self._max_workers, functions)
@@ -201,8 +219,8 @@ class ProgramTemplate:
 
     @property
     def is_native(self) -> bool:
-        """Whether all steps are kernels."""
-        return all(isinstance(step.body, int) for step in self._layout.steps)
+        """Whether all steps are kernels or stages."""
+        return all(isinstance(step.body, int | StageTemplate) for step in self._layout.steps)
 
     @property
     def max_workers(self) -> list[int]:
@@ -210,17 +228,21 @@ class ProgramTemplate:
         return self._max_workers
 
     def add_to(self, stage: _native.DataStage, order: Sequence[int]) -> None:
-        """Let `stage` bind it; `order` are the numbers of the sizes that its symbols are. All steps must be kernels."""
-        ranks = [len(output.shape) for output in self._layout.outputs]
-        stage.add(self._native, order, ranks, self._max_workers)
+        """Let `stage` bind it; `order` are the numbers of the sizes that its symbols are. It must be native."""
+        ranks = [len(output.shape) if isinstance(output, OutputTemplate) else None for output in self._layout.outputs]
+        inner = [(body.stage.native, body.counts) for body in self.stages]
+        stage.add(self._native, order, ranks, self._max_workers, inner)
 
-    def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...]]]:
-        """Return what bind_body() does, and the shapes of its outputs. Raises as bind() does."""
+    def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...] | None]]:
+        """Return what bind_body() does, and the shapes of its outputs (None: a run finds it). Raises as bind() does."""
         return self.bind_body(symbols), self._shapes(self._native.evaluate(symbols))
 
-    def _shapes(self, sizes: _native.Sizes) -> list[tuple[int, ...]]:
+    def _shapes(self, sizes: _native.Sizes) -> list[tuple[int, ...] | None]:
         values = iter(self._native.requested(sizes))
-        return [tuple([next(values) for _ in output.shape]) for output in self._layout.outputs]
+        return [
+            tuple([next(values) for _ in output.shape]) if isinstance(output, OutputTemplate) else None
+            for output in self._layout.outputs
+        ]
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force in all bindings, as Executable.cap() does."""
@@ -234,6 +256,8 @@ class ProgramTemplate:
         self._max_workers = self._code.max_workers(caps)
         for template in self._bodies:
             template.note_caps(caps)
+        for body in self.stages:
+            body.stage.cap(caps)
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment. Bindings are kept."""
@@ -241,3 +265,5 @@ class ProgramTemplate:
             live = list(self._live)
         for executable in live:
             executable.trim()
+        for body in self.stages:
+            body.stage.trim()

@@ -19,7 +19,8 @@ def lower_data_stage(node: Node, ctx: LowerContext) -> list[Call] | None:
             op=node.op,
             writes=tuple(node.outputs),
             reads=tuple(value for value in node.inputs if value is not None),
-            control=Rest(node.attrs["stage"], node.attrs["sizes"]),
+            control=Rest(node.attrs["stage"], node.attrs["counts"]),
+            sizes=node.attrs["args"],
             cost=_STAGE_NS,
         )
     ]
