@@ -19,6 +19,7 @@ from treadle.graph.value import Value
 from treadle.ops.certain import certain_infos
 from treadle.ops.evaluate import result_dtypes
 from treadle.ops.op import Array, Info
+from treadle.ops.reduce import REDUCTIONS
 
 Dims = tuple[int | None, ...]
 
@@ -57,6 +58,22 @@ class Known:
                 if info.shape is not None and not is_open(info.shape):
                     value.shape = info.shape
         self._state_dtypes(node)
+        self._state_rank(node)
+
+    def _state_rank(self, node: Node) -> None:
+        """Ranks that no shape of an operand changes: of what is reduced to one number, or reshaped to given sizes."""
+        value = node.outputs[0]
+        known = self._infos.get(value)
+        if value.dtype is None or (known is not None and known.shape is not None):
+            return
+        if node.op in REDUCTIONS and node.attrs["axes"] is None and not node.attrs["keepdims"]:
+            value.shape = ()
+            self._infos[value] = Info(value.dtype, ())
+        elif node.op == "reshape":
+            sizes = self._info(node.operand(1))
+            rank = sizes.shape[0] if sizes is not None and sizes.shape else None
+            if rank is not None and not is_expression(rank):
+                self._infos[value] = Info(value.dtype, tuple(self._facts.unknown() for _ in range(rank)))
 
     @staticmethod
     def _state_dtypes(node: Node) -> None:

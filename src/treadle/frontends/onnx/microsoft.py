@@ -97,6 +97,7 @@ SIGNATURES: dict[str, Signature] = {
         _signature("BiasAdd", "X:R bias:R skip:R", "Y:R", {}),
         _signature("BiasGelu", "A:R B:R", "C:R", {}),
         _signature("BiasSplitGelu", "X:R bias:R", "Y:R", {}),
+        _signature("DynamicQuantizeMatMul", "A:F B:B b_scale:F b_zero_point:B? bias:F?", "Y:F", {}),
         _signature(
             "EmbedLayerNormalization",
             "input_ids:I segment_ids:I? word_embedding:R position_embedding:R segment_embedding:R? gamma:R beta:R"
@@ -123,6 +124,14 @@ SIGNATURES: dict[str, Signature] = {
             " past_sequence_length:I? cache_indirection:I?",
             "output:R present_key:R? present_value:R? qk:R?",
             _ATTENTION,
+            "num_heads",
+        ),
+        _signature(
+            "QAttention",
+            "input:A weight:B bias:F input_scale:F weight_scale:F mask_index:I? input_zero_point:A?"
+            " weight_zero_point:B? past:F?",
+            "output:F present:F?",
+            _ATTENTION | {"do_rotary": _INT, "past_present_share_buffer": _INT},
             "num_heads",
         ),
         _signature(

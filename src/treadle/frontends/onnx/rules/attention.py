@@ -1,5 +1,5 @@
-"""Attention and MultiHeadAttention of ONNX Runtime (com.microsoft) as products, a mask and a softmax, which a pass
-fuses.
+"""Attention, QAttention and MultiHeadAttention of ONNX Runtime (com.microsoft) as products, a mask and a softmax, which
+a pass fuses.
 
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
@@ -17,6 +17,7 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules import attention_mask
+from treadle.frontends.onnx.rules.quantized import Steps, scaled_product
 from treadle.graph.value import Value
 
 _SWAPPED = (0, 2, 1, 3)
@@ -35,18 +36,48 @@ class Heads:
 def attention(node: OnnxNode, b: Builder) -> list[Value | None]:
     """Attention(x, weights, bias, mask, past, attention_bias) -> heads attend after one projection to q, k and v."""
     _refuse(node, 6, "past_sequence_length")
+    return _self_attention(node, [_projected(node, part, b) for part in _widths(node)], (3, 4, 5), b)
+
+
+def quantized_attention(node: OnnxNode, b: Builder) -> list[Value | None]:
+    """QAttention(x, weights, bias, x_scale, w_scale, mask, x_zero, w_zero, past): the same after a projection of 8-bit
+    numbers."""
+    x = Steps(node.input(0), node.input(3), node.optional(6))
+    projected = []
+    for part in _widths(node):
+        scale, zero = (node.optional(index) and _part(node, index, part, b) for index in (4, 7))
+        assert scale is not None, "the schema requires it"
+        weights = Steps(_columns(node, 1, part, b), scale, zero)
+        projected.append(scaled_product(x, weights, _columns(node, 2, part, b), b))
+    return _self_attention(node, projected, (5, 8, 9), b)
+
+
+def _part(node: OnnxNode, index: int, part: slice, b: Builder) -> Value:
+    """Operand `index`, which holds one number, or one a column: those of the columns `part`."""
+    dims = node.dims(index)
+    if dims is None or None in dims:
+        raise Unsupported(f"the shape of its input number {index} must be known")
+    return node.input(index) if dims in ((), (1,)) else _columns(node, index, part, b)
+
+
+def _self_attention(node: OnnxNode, parts: Sequence[Value], at: tuple[int, int, int], b: Builder) -> list[Value | None]:
+    """What heads give for q, k and v [N, tokens, width], and the past with what is new.
+
+    `at` has the numbers of the operands mask, past and what is added to the scores.
+    """
     for name in ("do_rotary", "past_present_share_buffer"):
         if node.flag(name, default=False):
             raise Unsupported(f"attribute {name!r} must be 0")
+    mask_at, past_at, added_at = at
     count = _count(node)
-    projected = [_split(_projected(node, part, b), count, b) for part in _widths(node)]
-    past = node.optional(4)
+    projected = [_split(part, count, b) for part in parts]
+    past = node.optional(past_at)
     heads = Heads(*projected)
     if past is not None:
-        parts = [b.add("squeeze", half, b.integers([0])) for half in b.add_many("split", [past], 2, axis=0, parts=2)]
-        heads = Heads(heads.q, *(b.add("concat", *both, axis=2) for both in zip(parts, projected[1:], strict=True)))
-    mask = attention_mask.of(node, 3, heads.q, heads.k, b)
-    result = attended(node, heads, [mask, node.optional(5)], b)
+        old = [b.add("squeeze", half, b.integers([0])) for half in b.add_many("split", [past], 2, axis=0, parts=2)]
+        heads = Heads(heads.q, *(b.add("concat", *both, axis=2) for both in zip(old, projected[1:], strict=True)))
+    mask = attention_mask.of(node, mask_at, heads.q, heads.k, b)
+    result = attended(node, heads, [mask, node.optional(added_at)], b)
     if not any(node.outputs[1:2]):
         return [result, None]
     present = [b.add("unsqueeze", each, b.integers([0])) for each in (heads.k, heads.v)]

@@ -27,8 +27,8 @@ def matmul_integer(node: OnnxNode, b: Builder) -> Value | None:
 def qlinear_matmul(node: OnnxNode, b: Builder) -> Value | None:
     """QLinearMatMul -> the sums times a_scale b_scale / y_scale, rounded, plus y_zero, as the type of y_zero."""
     to = node.dtype(7)
-    scales = [_beside(node, index, node.input(index), rows=index == 1, b=b) for index in (1, 4, 6)]
-    zero = _beside(node, 7, node.input(7), rows=True, b=b)
+    scales = [_beside(node.input(index), node.input(index), rows=index == 1, b=b) for index in (1, 4, 6)]
+    zero = _beside(node.input(7), node.input(7), rows=True, b=b)
     if to not in BYTES or zero is None or any(scale is None or scale.dtype != dtypes.f32 for scale in scales):
         return None
     sums = matrix_sums(node, QUANTIZED, b)
@@ -39,21 +39,24 @@ def qlinear_matmul(node: OnnxNode, b: Builder) -> Value | None:
 
 
 def matrix_sums(node: OnnxNode, at: Places, b: Builder) -> Value | None:
-    """(a - a_zero) @ (b - b_zero) in i32; None where zero points do not stand for rows of a and columns of b."""
-    left, right = node.input(at.a), node.input(at.b)
+    """The sums of the operands of `node` that are `at` these places, as `product_sums` gives them."""
+    return product_sums(node.input(at.a), node.input(at.b), node.optional(at.a_zero), node.optional(at.b_zero), b)
+
+
+def product_sums(left: Value, right: Value, a_zero: Value | None, b_zero: Value | None, b: Builder) -> Value | None:
+    """(left - a_zero) @ (right - b_zero) in i32; None where zero points do not stand for rows of `left` and columns of
+    `right`."""
     if left.dtype not in BYTES or right.dtype not in BYTES:
         return None
     zeros = [
-        None if node.optional(index) is None else _beside(node, index, wide(node.input(index), b), rows=rows, b=b)
-        for index, rows in ((at.a_zero, True), (at.b_zero, False))
+        None if zero is None else _beside(zero, wide(zero, b), rows=rows, b=b)
+        for zero, rows in ((a_zero, True), (b_zero, False))
     ]
-    if any(
-        zero is None and node.optional(i) is not None for zero, i in zip(zeros, (at.a_zero, at.b_zero), strict=True)
-    ):
+    if (zeros[0] is None and a_zero is not None) or (zeros[1] is None and b_zero is not None):
         return None
-    weights, known = node.array(at.b), node.array(at.b_zero)
-    if weights is None or weights.ndim < 2 or (zeros[1] is not None and known is None):
-        return _product_of_differences(node, at, zeros, b)
+    weights, known = b.known.array(right), None if b_zero is None else b.known.array(b_zero)
+    if weights is None or weights.ndim < 2 or (b_zero is not None and known is None):
+        return _product_of_differences((left, right), zeros, b)
     less = 0 if weights.dtype == np.int8 else 128
     held = b.constant((weights.astype(np.int32) - less).astype(np.int8)) if less else right
     offset = np.asarray(0 if known is None else known.astype(np.int32)) - less
@@ -67,25 +70,25 @@ def matrix_sums(node: OnnxNode, at: Places, b: Builder) -> Value | None:
     return sums
 
 
-def _product_of_differences(node: OnnxNode, at: Places, zeros: list[Value | None], b: Builder) -> Value:
+def _product_of_differences(factors: tuple[Value, Value], zeros: list[Value | None], b: Builder) -> Value:
     """The same of factors that are not constant: in f32 where few numbers are summed, so that sums are exact."""
-    dims = node.dims(at.a)
+    dims = b.known.dims(factors[0])
     depth = dims[-1] if dims else None
     to = dtypes.f32 if depth is not None and depth <= _EXACT_DEPTH else dtypes.i32
     sides = []
-    for index, zero in zip((at.a, at.b), zeros, strict=True):
-        number = b.add("cast", node.input(index), to=to)
+    for factor, zero in zip(factors, zeros, strict=True):
+        number = b.add("cast", factor, to=to)
         sides.append(number if zero is None else b.add("sub", number, b.add("cast", zero, to=to)))
     sums = b.add("matmul", *sides, transpose_a=False, transpose_b=False)
     return sums if to == dtypes.i32 else b.add("cast", sums, to=dtypes.i32)
 
 
-def _beside(node: OnnxNode, index: int, value: Value, *, rows: bool, b: Builder) -> Value | None:
-    """`value` made of operand `index` (one number, or one a row or column) so that it broadcasts to the product.
+def _beside(operand: Value, value: Value, *, rows: bool, b: Builder) -> Value | None:
+    """`value` made of `operand` (one number, or one a row or column) so that it broadcasts to the product.
 
     None if it is unknown which axis its elements belong to.
     """
-    dims = node.dims(index)
+    dims = b.known.dims(operand)
     if dims is None or None in dims:
         return None
     if len(dims) == 1 and dims != (1,) and rows:

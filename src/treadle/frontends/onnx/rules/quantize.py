@@ -103,8 +103,11 @@ def dynamic_quantize(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
     rounded.
     """
     x = node.input(0)
-    if x.dtype != dtypes.f32:
-        return None
+    return None if x.dtype != dtypes.f32 else dynamically_quantized(x, b)
+
+
+def dynamically_quantized(x: Value, b: Builder) -> tuple[Value, Value, Value]:
+    """`x` (f32) as u8, its scale and its zero point, as of DynamicQuantizeLinear."""
     nought = b.scalar(0.0, dtypes.f32)
     high = b.add("max", b.add("reduce_max", x, axes=None, keepdims=False), nought)
     low = b.add("min", b.add("reduce_min", x, axes=None, keepdims=False), nought)
@@ -113,11 +116,11 @@ def dynamic_quantize(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
     steps = b.scalar(255.0, dtypes.f32)
     scale = b.add("div", span, steps)
     zero = b.add("round", b.add("clip", b.add("sub", nought, b.add("div", low, scale)), nought, steps))
-    return [
+    return (
         saturated(b.add("add", b.add("round", b.add("div", x, scale)), zero), b, dtypes.u8),
         scale,
         b.add("cast", zero, to=dtypes.u8),
-    ]
+    )
 
 
 def _target(node: OnnxNode) -> DType | None:

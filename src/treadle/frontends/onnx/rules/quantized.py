@@ -5,6 +5,8 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from treadle import dtypes
@@ -13,8 +15,9 @@ from treadle.frontends.onnx.build import Builder, Quantized
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules import pool
 from treadle.frontends.onnx.rules.dequantized import matmul_of_quantized
-from treadle.frontends.onnx.rules.integer_matmul import matrix_sums
-from treadle.frontends.onnx.rules.requantize import Places, requantized
+from treadle.frontends.onnx.rules.integer_matmul import product_sums
+from treadle.frontends.onnx.rules.quantize import dynamically_quantized
+from treadle.frontends.onnx.rules.requantize import requantized
 from treadle.frontends.onnx.rules.rule import Rule
 from treadle.graph.value import Value
 
@@ -95,12 +98,33 @@ def gemm(node: OnnxNode, b: Builder) -> Value:
 
 def matmul_to_float(node: OnnxNode, b: Builder) -> Value:
     """MatMulIntegerToFloat -> the exact sums times both scales, plus the bias."""
-    sums = matrix_sums(node, Places(0, 4, 1, 5), b)
+    a = Steps(node.input(0), node.input(2), node.optional(4))
+    weights = Steps(node.input(1), node.input(3), node.optional(5))
+    return scaled_product(a, weights, node.optional(6), b)
+
+
+def dynamic_matmul(node: OnnxNode, b: Builder) -> Value:
+    """DynamicQuantizeMatMul(a, w, w_scale, w_zero, bias) -> a quantized over its range, multiplied by w."""
+    a = Steps(*dynamically_quantized(node.input(0), b))
+    return scaled_product(a, Steps(node.input(1), node.input(2), node.optional(3)), node.optional(4), b)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A quantized matrix: (x - zero) scale."""
+
+    x: Value
+    scale: Value
+    zero: Value | None
+
+
+def scaled_product(a: Steps, weights: Steps, bias: Value | None, b: Builder) -> Value:
+    """The exact sums of the product of two quantized matrices, times both scales, plus `bias`."""
+    sums = product_sums(a.x, weights.x, a.zero, weights.zero, b)
     if sums is None:
         raise Unsupported("the shapes of its zero points must be known")
-    scale = b.add("mul", node.input(2), node.input(3))
+    scale = b.add("mul", a.scale, weights.scale)
     result = b.add("mul", b.add("cast", sums, to=dtypes.f32), scale)
-    bias = node.optional(6)
     return result if bias is None else b.add("add", result, bias)
 
 
