@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.memory import stored_constants
 from treadle.codegen.emit.types import DOUBLE, FLOAT, I32, element_of, lanes_of, with_element
 from treadle.codegen.emit.vectors import binary_intrinsic, bits_of, like, mangled, take, unary_intrinsic
 
@@ -29,16 +30,20 @@ def mad(k: Kernel, a: ir.Value, c: ir.Value, addend: ir.Value) -> ir.Value:
 
 def polynomial(k: Kernel, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """coefficients[0] + coefficients[1] * x + ...; long ones in two chains, which are computed at the same time."""
-    if len(coefficients) < 8:
-        return _horner(k, x, coefficients)
+    if k.target.isa == "avx2" and lanes_of(x.type) > 1:
+        factors = stored_constants(k, x, coefficients)
+    else:
+        factors = [like(x, coefficient) for coefficient in coefficients]
+    if len(factors) < 8:
+        return _horner(k, x, factors)
     square = k.b.fmul(x, x)
-    return mad(k, _horner(k, square, coefficients[1::2]), x, _horner(k, square, coefficients[::2]))
+    return mad(k, _horner(k, square, factors[1::2]), x, _horner(k, square, factors[::2]))
 
 
-def _horner(k: Kernel, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    value: ir.Value = like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        value = mad(k, value, x, like(x, coefficient))
+def _horner(k: Kernel, x: ir.Value, factors: Sequence[ir.Value]) -> ir.Value:
+    value = factors[-1]
+    for factor in reversed(factors[:-1]):
+        value = mad(k, value, x, factor)
     return value
 
 

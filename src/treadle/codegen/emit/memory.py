@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 from llvmlite.ir.values import ArgumentAttributes
 
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
-from treadle.codegen.emit.types import I1, I8, I32, POINTER, element_of, scalar, vector, with_element
-from treadle.codegen.emit.vectors import lane_numbers, splat
+from treadle.codegen.emit.types import I1, I8, I32, I64, POINTER, element_of, scalar, vector, with_element
+from treadle.codegen.emit.vectors import lane_numbers, like, mangled, splat
 from treadle.dtypes import DType, boolean, i32
 
 
@@ -51,6 +53,24 @@ def loaded_lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:
     skipped = k.sub(lanes, k.min(count, lanes))
     words = k.b.load(k.at(table, skipped, i32), align=i32.size, typ=vector(i32, lanes))
     return k.b.icmp_signed("<", words, ir.Constant(words.type, None))
+
+
+def stored_constants(k: Kernel, x: ir.Value, numbers: Sequence[float]) -> list[ir.Value]:
+    """Constants with the type of `x`, a vector, which instructions read from memory as their operands.
+
+    For AVX2, which does not spread an operand over the lanes. Of constants that LLVM knows to have equal lanes it
+    stores one lane, spreads it by an instruction of its own for each use, and fills registers.
+    """
+    name = " ".join([mangled(x.type), *map(repr, numbers)])
+    table = k.module.globals.get(name)
+    if table is None:
+        type_ = ir.ArrayType(x.type, len(numbers))
+        table = ir.GlobalVariable(k.module, type_, name)
+        table.linkage, table.global_constant = "private", True
+        table.initializer = ir.Constant(type_, [like(x, number) for number in numbers])
+    unknown = k.b.asm(ir.FunctionType(POINTER, [POINTER]), "", "=r,0", [table], side_effect=False)
+    places = (k.b.gep(unknown, [I64(i)], inbounds=True, source_etype=x.type) for i in range(len(numbers)))
+    return [k.b.load(place, typ=x.type) for place in places]
 
 
 def load_masked(k: Kernel, base: ir.Value, index: Index, dtype: DType, mask: ir.Value, other: ir.Value) -> ir.Value:
