@@ -86,9 +86,11 @@ def test_factors_stored_transposed(rows: int, left: bool, right: bool, target: T
 
 
 @pytest.mark.parametrize("columns", [64, 101])
-def test_epilogues_take_finished_sums_only(columns: int, target: Target) -> None:
-    """A bias is added once, not with each part; long epilogues and those that read a whole matrix likewise."""
-    rows, depth = 40, 4 * STEPS
+@pytest.mark.parametrize("rows", [40, 117])
+def test_epilogues_take_finished_sums_only(rows: int, columns: int, target: Target) -> None:
+    """A bias is added once, not with each part; long epilogues, of some blocks together, and those that read a whole
+    matrix likewise."""
+    depth = 4 * STEPS
     a, b = numbers(rows, depth), numbers(depth, columns, seed=1) / 8
     bias, residual = numbers(columns, seed=2), numbers(rows, columns, seed=3)
     check(of({"epilogue": BIAS}, a, b, bias, constants=(1, 2)), target)

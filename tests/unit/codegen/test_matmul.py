@@ -187,11 +187,14 @@ def test_bias_and_activation(target: Target, epilogue: Expr, columns: int, const
 
 
 @pytest.mark.parametrize("columns", [96, 45])
-def test_gelu_and_residual(target: Target, columns: int) -> None:
+@pytest.mark.parametrize("rows", [17, 39])
+def test_gelu_and_residual(target: Target, rows: int, columns: int) -> None:
     """
-    A long epilogue that also reads an operand of the result's own shape.
+    A long epilogue that also reads an operand of the result's own shape, of fewer and of more blocks than are finished
+    together.
     """
-    arrays = [numbers((3, 17, 20)), numbers((20, columns), 1), numbers((columns,), 2), numbers((3, 17, columns), 3)]
+    shapes = (3, rows, 20), (20, columns), (columns,), (3, rows, columns)
+    arrays = [numbers(shape, seed) for seed, shape in enumerate(shapes)]
     check(target, arrays, {"epilogue": GELU_RESIDUAL})
 
 

@@ -23,6 +23,7 @@ from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.gemm_parts import Part, finish_or_wait, parts_of, sums_before
 from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
+from treadle.plan.kernels.register_block import FINISHED_TOGETHER
 from treadle.plan.target import LINE
 
 
@@ -87,6 +88,10 @@ class Product:
         self.blocks = RowBlocks(k, spec.rows, self.args.large_blocks, height)
         self.epilogue = Epilogue(k, spec)
         self.width = self.epilogue.width
+        self.together = FINISHED_TOGETHER if self.epilogue.is_long else 1
+        """Blocks whose sums may be spilled at a time."""
+        self.spilled = self.together * spec.rows[0] * self.width
+        """Elements of scratch for them."""
 
     def batch_offsets(self, batch: Index) -> list[Index]:
         """The offsets of matrix `batch` in a, b, out and each operand of the epilogue, in elements."""
@@ -138,8 +143,44 @@ class Product:
             right, b_depth = self._panel(k.at(b, k.mul(turn.index, args.b_panel), dtype), columns, length)
             waiting = None if part is None else self._waiting(k.sub(turn.index, here.panels[0]))
             panel = Panel(right, b_depth, length, column, columns, part, waiting)
-            with loop(k, *here.blocks, name="block") as block:
-                self._block(a, panel, c, operands, block.index, k.sub(block.index, here.blocks[0]))
+            with loop(k, *here.blocks, self.together, name="group") as group:
+                begin, end = group.index, k.add(group.index, 1)
+                if self.together > 1:
+                    end = k.min(k.add(begin, self.together), here.blocks[1])
+                rows = self.blocks.first_row(begin), self.blocks.first_row(end)
+
+                def emit(block: Index, first: Index = rows[0], panel: Panel = panel) -> None:
+                    self._block(a, panel, c, operands, block, k.sub(block, here.blocks[0]), first)
+
+                if self.together == 1:
+                    emit(begin)
+                else:
+                    with loop(k, begin, end, name="block") as block:
+                        emit(block.index)
+                self._finish_spilled(panel, c, operands, rows)
+
+    def _finish_spilled(self, panel: Panel, c: ir.Value, operands: list[Operand], rows: tuple[Index, Index]) -> None:
+        """Finishes the sums of `rows` (half open) if they were spilled: those of long epilogues, and of a panel that is
+        not full."""
+        k, spec = self.k, self.spec
+        if not self.epilogue.is_long and not spec.edge:
+            return
+        spilled = ir.Constant(ir.IntType(1), 1) if self.epilogue.is_long else k.less(panel.columns, self.width)
+        if panel.part is not None:
+            spilled = k.b.and_(spilled, panel.part.last)
+        first, end = rows
+        with when(k, spilled):
+            self.epilogue.store_spilled(
+                k.scratch,
+                k.sub(end, first),
+                panel.columns,
+                k.at(c, k.add(k.mul(first, self.args.out_row), panel.column), self.epilogue.result),
+                self.args.out_row,
+                operands,
+                first,
+                panel.column,
+                self.epilogue.is_long,
+            )
 
     def _waiting(self, panel: Index) -> ir.Value:
         """The address in scratch of the sums of the first block of the chunk's panel number `panel`."""
@@ -147,7 +188,7 @@ class Product:
         reads = self.spec.source == "packed" or (self.spec.source == "rows" and not self.spec.edge)
         copied = 0 if reads else k.mul(self.args.part, self.width)
         blocks = k.mul(panel, self.args.blocks_per_chunk)
-        return k.at(k.scratch, k.add(k.add(copied, block), k.mul(blocks, block)), self.dtype)
+        return k.at(k.scratch, k.add(k.add(copied, self.spilled), k.mul(blocks, block)), self.dtype)
 
     def _panel(self, b: ir.Value, columns: Index, depth: Index) -> tuple[ir.Value, Index]:
         """(the address at which blocks read the panel of `depth` rows at `b`, its stride along the depth).
@@ -159,7 +200,7 @@ class Product:
         source = self.spec.source
         if source == "packed":
             return b, width
-        copied = k.at(k.scratch, self.spec.rows[0] * width, dtype)
+        copied = k.at(k.scratch, self.spilled, dtype)
         copy = "rows" if source in ("rows", "copied") else source
         strides, sizes = (args.b_depth, args.b_column), (depth, columns)
         if source != "rows":
@@ -173,9 +214,17 @@ class Product:
         return k.b.select(copies, copied, b), k.b.select(copies, I64(width), args.b_depth)
 
     def _block(
-        self, a: ir.Value, panel: Panel, c: ir.Value, operands: list[Operand], number: Index, position: Index
+        self,
+        a: ir.Value,
+        panel: Panel,
+        c: ir.Value,
+        operands: list[Operand],
+        number: Index,
+        position: Index,
+        first_spilled: Index,
     ) -> None:
-        """Block `number` of `panel`, number `position` of the chunk's blocks."""
+        """Block `number` of `panel`, number `position` of the chunk's blocks. Spilled sums begin with those of row
+        `first_spilled`."""
         k, args, dtype = self.k, self.args, self.dtype
         row = self.blocks.first_row(number)
         a_row: Index = 1 if self.spec.unit_row else args.a_row
@@ -189,29 +238,28 @@ class Product:
         if panel.waiting is not None:
             waiting = k.at(panel.waiting, k.mul(position, self.spec.rows[0] * self.width), dtype)
             panel = replace(panel, waiting=waiting)
-        self.blocks.emit(number, lambda height: self._sums(height, factors, panel, target, operands, row))
-        if self.epilogue.is_long or self.spec.edge:
-            spilled = ir.Constant(ir.IntType(1), 1) if self.epilogue.is_long else k.less(panel.columns, self.width)
-            if panel.part is not None:
-                spilled = k.b.and_(spilled, panel.part.last)
-            with when(k, spilled):
-                span = row, panel.column
-                rows = self.blocks.rows_of(number)
-                self.epilogue.store_spilled(
-                    k.scratch, rows, panel.columns, target, args.out_row, operands, *span, self.epilogue.is_long
-                )
+        tile = k.at(k.scratch, k.mul(k.sub(row, first_spilled), self.width), dtype)
+        self.blocks.emit(number, lambda height: self._sums(height, factors, panel, target, operands, row, tile))
 
     def _sums(
-        self, height: int, factors: Factors, panel: Panel, c: ir.Value, operands: list[Operand], row: Index
+        self,
+        height: int,
+        factors: Factors,
+        panel: Panel,
+        c: ir.Value,
+        operands: list[Operand],
+        row: Index,
+        tile: ir.Value,
     ) -> None:
-        """A block of `height` rows: stored at once, or spilled if its epilogue is long or its panel not full."""
+        """A block of `height` rows: stored at once, or spilled to `tile` if its epilogue is long or its panel not
+        full."""
         k, edge, vectors = self.k, self.spec.edge, self.spec.vectors
         if "full" in self.spec.kinds:
             with nullcontext() if panel.part is None else when(k, panel.part.last):
                 self.epilogue.prefetch(operands, height, row, panel.column)
 
         def spill(sums: list[ir.Value], vectors: int = vectors) -> None:
-            self.epilogue.spill(sums, vectors, k.scratch)
+            self.epilogue.spill(sums, vectors, tile)
 
         def store(sums: list[ir.Value]) -> None:
             self.epilogue.store_sums(sums, c, self.args.out_row, operands, row, panel.column)

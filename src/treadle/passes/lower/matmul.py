@@ -28,7 +28,7 @@ from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
-from treadle.plan.kernels.register_block import UNROLL
+from treadle.plan.kernels.register_block import FINISHED_TOGETHER, UNROLL
 from treadle.plan.target import Target
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
@@ -156,7 +156,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
         cost=tiling.cost,
-        scratch=_scratch(tile, tiling, width, copied) * dtype.size,
+        scratch=_scratch(tile, tiling, width, copied, spec.epilogue is not None) * dtype.size,
     )
     return [*calls, product_call]
 
@@ -203,12 +203,13 @@ def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, 
     return _Tiling(grid, panels, parts, CALL_NS + product.batches * panels * panel_ns, streams)
 
 
-def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool) -> int:
-    """Elements of scratch of the `gemm` kernel: a block, a copied panel, the sums of a chunk between parts of the
-    depth."""
+def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, epilogue: bool) -> int:
+    """Elements of scratch of the `gemm` kernel: blocks whose epilogue is applied together, a copied panel, the sums of
+    a chunk between parts of the depth."""
     block, grid, parts = tile.heights[0] * width, tiling.grid, tiling.parts
     waiting = block * grid.blocks * minimum(grid.panels, parts.panels) if parts.several else 0
-    return block + (parts.length * width if copied else 0) + waiting
+    spilled = FINISHED_TOGETHER * block if epilogue else block
+    return spilled + (parts.length * width if copied else 0) + waiting
 
 
 def _args(product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, b_panel: int) -> GemmArgs[int]:
