@@ -32,11 +32,12 @@ from treadle.runtime.threads import ThreadSettings
 from treadle.state_forms import StateForms
 
 if TYPE_CHECKING:
-    from treadle.compiled_plans import Open, PerSize
+    from treadle.compiled_plans import Open
     from treadle.passes.base import Math, Precision
     from treadle.passes.skip_padding.rewrite import InTheWay
     from treadle.plan.plan import Plan
     from treadle.runtime.futures import RunFuture
+    from treadle.runtime.per_size import PerSize
     from treadle.runtime.state import State
 
 Array = np.ndarray[Any, Any]

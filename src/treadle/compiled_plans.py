@@ -108,22 +108,6 @@ class Bound:
         self.executable.trim()
 
 
-@dataclass(frozen=True, slots=True)
-class PerSize:
-    """Why a model with open dimensions is compiled for each combination of sizes."""
-
-    reason: str
-    nodes: tuple[StepLabel, ...] = ()
-    """The nodes of which `reason` is true."""
-
-    def __str__(self) -> str:
-        if not self.nodes:
-            return self.reason
-        first, more = self.nodes[0], len(self.nodes) - 1
-        others = f" and {more} other node{'s' if more > 1 else ''}" if more else ""
-        return f"{self.reason}: {first.node} ({first.op}){others}"
-
-
 def labels_of(nodes: Sequence[Node]) -> tuple[StepLabel, ...]:
     """Return the names of `nodes` with their ops."""
     return tuple(StepLabel(node.name, str(node.attrs.get("label", node.op))) for node in nodes)

@@ -15,7 +15,7 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
-from treadle.compiled_plans import Bound, Compiled, Open, PerSize, labels_of
+from treadle.compiled_plans import Bound, Compiled, Open, labels_of
 from treadle.errors import ModelError, RunError, ShapeError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
@@ -51,6 +51,7 @@ from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.data_stage import DataStage
 from treadle.runtime.data_stage import Template as StageTemplate
 from treadle.runtime.executable import Body, SingleFunction
+from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Runnable
 from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.runtime.runner import Runner

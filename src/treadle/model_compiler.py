@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,25 +21,25 @@ from treadle.codegen.artifact import artifact_key, load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
+from treadle.frontends import LIBRARIES, ONNX
 from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
-from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form, Template
 from treadle.open_plans import FormPlans, OpenModel, OpenPlans, RestPlans
 from treadle.padded_plans import WHERE as PADDING_ARGUMENT
 from treadle.padded_plans import PaddedPlans, TokenRun
-from treadle.plan_store import PlanStore, Restored, fixed_name
+from treadle.plan_store import PlanStore, Restored, fixed_name, main_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
+from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
 from treadle.runtime.runner import Runner
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
-    from treadle.codegen.artifact_writer import ArtifactWriter
-    from treadle.compiled_plans import Bound, Open, PerSize
+    from treadle.compiled_plans import Bound, Open
     from treadle.driver import Options
     from treadle.passes.base import Math, Precision
     from treadle.passes.skip_padding.rewrite import InTheWay
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
 """(kernels done, kernels in all), called while kernels are compiled."""
+
+COMPILED_APART = (".pb", ".pbtxt", ".pt2")
+"""The suffixes of files of other front ends than ONNX's that are compiled in a child process: they declare shapes."""
 
 AT_CONSTRUCTION = "Session(node_intra_op=)"
 """The source of caps that a session is made with, for messages."""
@@ -101,16 +105,18 @@ class CompileSettings:
 
     def artifact_key(self, source: ModelSource) -> str | None:
         """Return the artifact's name in the cache folder; None if such a model has no artifact."""
-        if source.content_digest is None or self.provider is not None or self.skip_padding:
+        if source.content_digest is None or source.reader is None or self.provider is not None or self.skip_padding:
             return None
         if knobs.get("TREADLE_DEBUG"):
             return None
-        return artifact_key(source.content_digest, self._arithmetic, self.target)
+        return artifact_key(source.content_digest, self._arithmetic, self.target, LIBRARIES.get(source.reader))
 
     def find_artifact(self, model: Any, source: ModelSource, key: str) -> Artifact | None:
         """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
+        if source.reader != ONNX and (source.path is None or source.path.suffix not in COMPILED_APART):
+            return load_artifact(key, self.target)
         content = model if source.path is None else source.path
-        return load_or_compile(content, key, self.target, self._arithmetic, self.progress)
+        return load_or_compile(content, key, self.target, self._arithmetic, source.options, self.progress)
 
     def options(self, caps: NodeCaps) -> Options:
         """Return the driver's options."""
@@ -171,33 +177,35 @@ class ModelCompiler:
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(model, source, key)
         loaded = source.load() if self._artifact is None else self._artifact
-        self.is_template = isinstance(loaded, Template)
-        """Whether the model's graph is made for the dtypes and shapes of its inputs."""
-        if isinstance(loaded, Template) and loaded.builds_open and not _declares_inputs(loaded):
-            self._by_form = FormPlans(loaded)
         if isinstance(loaded, Graph):
             whole = settings.artifact_key(source)
             if whole is not None and whole != key:  # loading has shown which external data the model has
                 self._artifact = load_artifact(whole, settings.target)
             key = whole
             loaded = self._artifact or loaded
+        self.is_template: bool
+        """Whether the model's graph is made for the dtypes and shapes of its inputs."""
         self.interface: Interface
         """The inputs and outputs of the model."""
         self.nodes: tuple[str, ...] | None
         """The names of the nodes; None until the model has a graph."""
         if isinstance(loaded, Artifact):
-            kept = loaded.program.layout.kept
+            kept = None if loaded.program is None else loaded.program.layout.kept
             if isinstance(kept, Resources):
                 self._loaded = weakref.ref(kept)
             self.interface, self.nodes = loaded.interface, loaded.nodes
+            self.is_template, self._builds_open = loaded.is_template, True
         else:
             self.interface = interface_of(loaded, objects=loaded is model)
             self.nodes = None if isinstance(loaded, Template) else names_of(loaded)
+            self.is_template = isinstance(loaded, Template)
+            self._builds_open = not isinstance(loaded, Template) or loaded.builds_open
         checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
-        if self.is_template:
-            key = None
-        self._store = PlanStore(key, source, settings.target, self.interface, self.nodes or (), caps)
+        main = main_name(self.interface)
+        self._store = PlanStore(key, source, settings.target, self.interface, caps, main, is_template=self.is_template)
         self._open = OpenPlans(self._store)
+        if self.is_template and self._builds_open and not _declares_inputs(self.interface):
+            self._by_form = FormPlans(self._load_template, self.interface, self._store)
 
     @property
     def graph(self) -> Graph:
@@ -213,13 +221,13 @@ class ModelCompiler:
         """Return the graph of `template` for the latest inputs, or for all sizes. Raises InputError without either."""
         if self._forms is not None:
             return template.build(self._forms)
-        plans = self._open.compiled(self.interface.select(None))
-        if not plans:
+        samples = self._open.samples(self.interface.select(None))
+        if samples is None:
             raise InputError("the model has no graph before it has inputs: its dtypes and shapes follow from theirs")
         from treadle.graph.facts import Facts
         from treadle.passes.specialize import build_open
 
-        return build_open(template, Facts(), plans[0].samples)
+        return build_open(template, Facts(), samples)
 
     def compile_declared(self, plans: Plans) -> None:
         """Compile the model as far as it can be before a run: once for all sizes, if its inputs have open dimensions.
@@ -231,21 +239,27 @@ class ModelCompiler:
         if self._padded is not None:
             self._padded.must_serve(self._padded_model(), outputs)
             return
-        if self.is_template:
-            template = self._source.load()
-            if isinstance(template, Template) and template.builds_open and self._by_form is None:
-                self._note_nodes(self._open.compile(OpenModel.of(template, self._options), outputs, None))
-        elif shapes is not None:
+        if self._by_form is not None:
+            self._declare_without_shapes()
+        elif shapes is not None and not self.is_template:
             plans.get(shapes, outputs)
-        elif not self._take_artifact(outputs):
-            self._open.compile(self._model, outputs, None)
+        elif self._builds_open and not self._take_artifact(outputs):
+            self._note_nodes(self._open.compile(self._model, outputs, None))
+
+    def _declare_without_shapes(self) -> None:
+        """Store the inputs and outputs of a model that declares no shapes, so that later sessions need not read it."""
+        artifact, self._artifact = self._artifact, None
+        if artifact is None:
+            with self._store.writer(main_name(self.interface)) as writer:
+                self._store.save(writer, None, None)
 
     def _take_artifact(self, outputs: tuple[str, ...]) -> bool:
         """Hold the plan for all sizes from the artifact; false if there is none."""
         artifact, self._artifact = self._artifact, None
         if artifact is None or not self._open.hold(outputs, artifact):
             return False
-        self._caps.apply_to(artifact.program)
+        if artifact.program is not None:
+            self._caps.apply_to(artifact.program)
         return True
 
     def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
@@ -269,56 +283,92 @@ class ModelCompiler:
 
     def _padded_model(self) -> Graph | Template:
         """Return the model with open sizes. Raises InputError if there is none."""
-        if not self.is_template:
-            return self.graph
-        loaded = self._source.load()
-        if isinstance(loaded, Template) and (not loaded.builds_open or self._by_form is not None):
+        if not self._builds_open or self._by_form is not None:
             raise InputError("the model declares no open sizes", PADDING_ARGUMENT)
-        return loaded
+        return self._load_model()
 
     def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         if self._padded is not None and not self._open.compiled(outputs):  # for the sizes that other sessions take
-            model = self._padded_model()
-            opened = OpenModel.of(model, self._options) if isinstance(model, Template) else self._model
-            self._open.compile(opened, outputs, None)
-        if self.is_template:
-            return self._compile_template(signature, outputs)
+            self._open.compile(self._model, outputs, None)
         shapes = [shape_of(each) for each in signature]
+        forms = [
+            (dtype_of(each, tensor), shape)
+            for tensor, each, shape in zip(self.interface.inputs, signature, shapes, strict=True)
+        ]
+        if self.is_template:
+            self._graph, self._forms = None, forms
+        if self._by_form is not None:
+            return self._compile_form(self._by_form, forms, outputs)
         artifact, self._artifact = self._artifact, None
-        if artifact is not None:
-            self._caps.apply_to(artifact.program)
-        else:
+        if artifact is None:
             found = self._open.find(self._model, shapes, outputs)
             if found is not None:
                 return found
             artifact = self._store.load(fixed_name(outputs, shapes))
+        elif artifact.program is not None:
+            self._caps.apply_to(artifact.program)
         if artifact is not None and isinstance(artifact.program, Executable):
-            return Restored(artifact.program, partial(self._compile_fixed, shapes, outputs))
-        bound = self._open.bind(self._model, shapes, outputs)
+            return self._restored(self._store, artifact, forms, outputs)
+        bound = self._open.bind(self._model, shapes, outputs) if self._builds_open else None
         if bound is not None:
+            self._note_nodes(bound)
             return bound
-        with self._store.writer(fixed_name(outputs, shapes)) as writer:
-            return self._compile_fixed(shapes, outputs, writer)
+        return self._compile_fixed(self._store, forms, outputs)
+
+    def _compile_form(self, plans: FormPlans, forms: Sequence[Form], outputs: tuple[str, ...]) -> Runnable:
+        """Return what computes `outputs` of a template that declares no shapes for inputs of these `forms`."""
+        bound = plans.bind(self._options, forms, outputs)
+        if bound is not None:
+            self._note_nodes(bound)
+            return bound
+        store = self._store.part(f"form {[dtype.name for dtype, _ in forms]}")
+        artifact = store.load(fixed_name(outputs, [shape for _, shape in forms]))
+        if artifact is not None and isinstance(artifact.program, Executable):
+            return self._restored(store, artifact, forms, outputs)
+        return self._compile_fixed(store, forms, outputs)
+
+    def _restored(
+        self, store: PlanStore, artifact: Artifact, forms: Sequence[Form], outputs: tuple[str, ...]
+    ) -> Restored:
+        """Return the plan for inputs of these `forms` that `artifact` has."""
+        assert isinstance(artifact.program, Executable)
+        if artifact.nodes is not None:
+            self._set_nodes(artifact.nodes)
+        return Restored(artifact.program, partial(self._compile_fixed, store, forms, outputs, keep=False))
 
     def _compile_fixed(
-        self, shapes: Sequence[StaticShape], outputs: tuple[str, ...], writer: ArtifactWriter | None = None
+        self, store: PlanStore, forms: Sequence[Form], outputs: tuple[str, ...], *, keep: bool = True
     ) -> Runnable:
-        """Return the model compiled for inputs of these `shapes`, which `writer` stores."""
+        """Return the model compiled for inputs of these `forms`; `store` keeps it if `keep`."""
         from treadle.compiled_plans import Compiled
         from treadle.driver import compile_for
 
-        runnable = compile_for(self._load_graph(), replace(self._options(), artifact_writer=writer), shapes, outputs)
-        if isinstance(runnable, Compiled):
-            self._store.save(writer, runnable.executable)
-        return runnable
+        shapes = [shape for _, shape in forms]
+        with store.writer(fixed_name(outputs, shapes)) if keep else nullcontext() as writer:
+            self._offer_loaded()
+            if self.is_template:
+                graph = self._graph = self._load_template().build(forms)
+            else:
+                graph = self.graph
+            names = names_of(graph)
+            self._set_nodes(names)
+            runnable = compile_for(graph, replace(self._options(), artifact_writer=writer), shapes, outputs)
+            if isinstance(runnable, Compiled):
+                store.save(writer, runnable.executable, names)
+            return runnable
 
     @property
     def _model(self) -> OpenModel:
-        return OpenModel(self._load_graph, self.interface.inputs, self._options)
+        return OpenModel(self._load_model, self.interface.inputs, self._options, self.interface.dims)
 
-    def _load_graph(self) -> Graph:
+    def _load_model(self) -> Graph | Template:
         self._offer_loaded()
-        return self.graph
+        return self._load_template() if self.is_template else self.graph
+
+    def _load_template(self) -> Template:
+        loaded = self._source.load()
+        assert isinstance(loaded, Template)
+        return loaded
 
     def _offer_loaded(self) -> None:
         """Let plans that are compiled now share the weights that the artifact's plan has packed."""
@@ -331,42 +381,15 @@ class ModelCompiler:
     def _options(self) -> Options:
         return self._settings.options(self._caps)
 
-    def _compile_template(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
-        from treadle.driver import compile_for
-
-        template = self._source.load()
-        assert isinstance(template, Template)
-        inputs = [
-            (dtype_of(each, value), shape_of(each)) for value, each in zip(template.inputs, signature, strict=True)
-        ]
-        self._graph, self._forms = None, inputs
-        bound = self._bind_template(template, inputs, outputs)
-        if bound is not None:
-            return bound
-        self._graph = graph = template.build(inputs)
-        self.nodes = names_of(graph)
-        checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
-        return compile_for(graph, self._options(), [shape for _, shape in inputs], outputs)
-
-    def _bind_template(
-        self, template: Template, forms: Sequence[Form], outputs: tuple[str, ...]
-    ) -> Bound | Restored | None:
-        if not template.builds_open:
-            return None
-        if self._by_form is not None:
-            bound = self._by_form.bind(self._options, forms, outputs)
-        else:
-            model = OpenModel.of(template, self._options)
-            bound = self._open.bind(model, [shape for _, shape in forms], outputs)
-        if not isinstance(bound, Restored):
-            self._note_nodes(bound)
-        return bound
-
-    def _note_nodes(self, plan: Open | Bound | None) -> None:
+    def _note_nodes(self, plan: Open | Bound | Restored | None) -> None:
         """Learn from `plan` which nodes a template's graph has. Raises ThreadSettingError if caps name others."""
-        if plan is not None:
-            self.nodes = plan.nodes
-            checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
+        if plan is not None and not isinstance(plan, Restored):
+            self._set_nodes(plan.nodes)
+
+    def _set_nodes(self, nodes: tuple[str, ...]) -> None:
+        if self.is_template or self.nodes is None:
+            self.nodes = nodes
+            checked_caps(self._caps.get(), nodes, AT_CONSTRUCTION)
 
     @property
     def compiles(self) -> int:
@@ -387,6 +410,7 @@ class ModelCompiler:
         """Return the plans for all sizes that compute all outputs, the first compiled first."""
         outputs = self.interface.select(None)
         if self._by_form is not None:
+            self._by_form.compile_stored(self._options, outputs)
             return self._by_form.compiled(outputs)
         self._open.compile_stored(self._model, outputs)
         return self._open.compiled(outputs)
@@ -395,10 +419,7 @@ class ModelCompiler:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
         if self._by_form is not None:
             return self._by_form.why_per_size(self.interface.select(None))
-        template = self._source.load() if self.is_template else None
-        if isinstance(template, Template) and not template.builds_open:
-            from treadle.compiled_plans import PerSize
-
+        if not self._builds_open:
             return PerSize("the graph is made for the dtypes and shapes of a run")
         return self._open.why_per_size(self.interface.select(None))
 
@@ -419,9 +440,9 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     return driver.plans_of(runnable.compiled() if isinstance(runnable, Restored | TokenRun) else runnable)
 
 
-def _declares_inputs(template: Template) -> bool:
-    """Return whether `template` declares the dtypes and shapes of its inputs."""
-    return all(value.dtype is not None and value.shape is not None for value in template.inputs)
+def _declares_inputs(interface: Interface) -> bool:
+    """Return whether the dtypes and ranks of all inputs are declared."""
+    return all(tensor.dtype is not None and tensor.shape is not None for tensor in interface.inputs)
 
 
 def names_of(graph: Graph) -> tuple[str, ...]:

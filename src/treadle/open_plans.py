@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from treadle import forking
 from treadle.codegen.artifact_record import Artifact
 from treadle.errors import InternalError, TreadleError
-from treadle.graph.graph import Graph
+from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.plan_store import PlanStore, Restored, StoredPlan, open_name
+from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Runnable
-from treadle.runtime.signature import Tensor
+from treadle.runtime.signature import Interface, Tensor
 
 if TYPE_CHECKING:
-    from treadle.compiled_plans import Bound, Open, PerSize
+    from treadle.codegen.artifact_writer import ArtifactWriter
+    from treadle.compiled_plans import Bound, Open
     from treadle.driver import Options
 
 MOST_PLANS = 4
@@ -77,12 +79,21 @@ class OpenPlans:
         self._lock = forking.lock()
 
     def hold(self, outputs: tuple[str, ...], artifact: Artifact, empty: frozenset[str] = frozenset()) -> bool:
-        """Hold a plan for `outputs` from disk, for which these dimensions are 0; false if it is for fixed sizes."""
+        """Hold a plan for `outputs` from disk, for which these dimensions are 0, or the reason why there is none.
+
+        Return false if it is for fixed sizes.
+        """
+        key = _Key(outputs, empty)
+        if artifact.program is None:
+            self._reasons[key] = PerSize.of(artifact.notes["per_size"])
+            if artifact.notes["closed"]:
+                self._closed.add(key)
+            return True
         plan = StoredPlan.of(artifact)
         if plan is None:
             return False
         self._appended = artifact.appended
-        self._plans.setdefault(_Key(outputs, empty), []).append(plan)
+        self._plans.setdefault(key, []).append(plan)
         return True
 
     def compile(self, model: OpenModel, outputs: tuple[str, ...], hints: Mapping[str, int] | None) -> Open | None:
@@ -90,7 +101,6 @@ class OpenPlans:
 
         `hints` are the sizes to compile for where a decision depends on them; None: sample sizes.
         """
-        from treadle.compiled_plans import PerSize
         from treadle.driver import compile_open
 
         key = _Key(outputs, self._empty(model, hints or {}))
@@ -111,15 +121,26 @@ class OpenPlans:
             except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
                 if hints is None:
                     self._reasons[key] = PerSize(f"the sample sizes do not fit: {error}")
+                    self._save_reason(writer, key, model)
                 return None
             if isinstance(plan, PerSize):
                 self._close(key, plan)
+                self._save_reason(writer, key, model)
                 return None
             if self._store is not None:
-                self._store.save(writer, plan.template, tuple(plan.facts.symbols), self._appended_of(model), hints)
+                symbols, appended = tuple(plan.facts.symbols), self._appended_of(model)
+                self._store.save(writer, plan.template, plan.nodes, symbols, appended, hints)
         self._reasons.pop(key, None)
         self._plans.setdefault(key, []).append(plan)
         return plan
+
+    def _save_reason(self, writer: ArtifactWriter | None, key: _Key, model: OpenModel) -> None:
+        """Store why there is no plan for `key`, so that later sessions need not find out."""
+        if self._store is not None:
+            loaded = model.load()
+            nodes = tuple(node.name for node in all_nodes(loaded)) if isinstance(loaded, Graph) else None
+            notes = {"per_size": self._reasons[key].record, "closed": key in self._closed}
+            self._store.save(writer, None, nodes, notes=notes)
 
     def bound(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
         """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""
@@ -141,6 +162,15 @@ class OpenPlans:
         """Return the plans for `outputs` that this process has compiled, in the order of the plans held."""
         plans = [plan.compiled if isinstance(plan, StoredPlan) else plan for plan in self._held(outputs)]
         return [plan for plan in plans if plan is not None]
+
+    def samples(self, outputs: tuple[str, ...]) -> Mapping[str, int] | None:
+        """Return the sizes of symbols that the first plan for `outputs` was compiled for; None without a plan.
+
+        They are empty if those are sample sizes and the plan is from disk.
+        """
+        for plan in self._held(outputs):
+            return (plan.hints or {}) if isinstance(plan, StoredPlan) else plan.samples
+        return None
 
     def compile_stored(self, model: OpenModel, outputs: tuple[str, ...]) -> None:
         """Compile the plans held for `outputs` that are from disk, so that compiled() returns them too."""
@@ -182,8 +212,8 @@ class OpenPlans:
                 return bound
             key = _Key(outputs, self._empty(model, sizes))
             while bound is None and (number := len(self._plans.get(key, ()))) < MOST_PLANS:
-                artifact = self._store.load(open_name(outputs, key.empty, number))
-                if artifact is None or not self.hold(outputs, artifact, key.empty):
+                artifact = None if key in self._closed else self._store.load(open_name(outputs, key.empty, number))
+                if artifact is None or not self.hold(outputs, artifact, key.empty) or artifact.program is None:
                     return None
                 bound = _bind(model, self._plans[key][-1], sizes, outputs)
         return bound
@@ -250,7 +280,6 @@ def _show(model: OpenModel, plan: StoredPlan, sizes: Mapping[str, int], outputs:
 
 def _compile_stored(model: OpenModel, plan: StoredPlan, outputs: tuple[str, ...]) -> Open:
     """Return `plan` for `outputs` compiled in this process."""
-    from treadle.compiled_plans import PerSize
     from treadle.driver import compile_open
 
     if plan.compiled is None:
@@ -268,8 +297,11 @@ class FormPlans:
     has one plan for all of their sizes, and none that is more general than its use.
     """
 
-    def __init__(self, template: Template) -> None:
-        self._template = template
+    def __init__(self, load: Callable[[], Template], interface: Interface, store: PlanStore) -> None:
+        """Make the plans of the template that `load` returns, and which has this `interface`; `store` keeps them."""
+        self._load = load
+        self._interface = interface
+        self._store = store
         self._forms: dict[tuple[tuple[str, int], ...], _Form] = {}
         self._lock = forking.lock()
 
@@ -281,13 +313,19 @@ class FormPlans:
         with self._lock:
             form = self._forms.get(key)
             if form is None:
-                self._forms[key] = _Form(self._template, forms)
+                self._forms[key] = _Form(self._load, self._interface, forms, self._store)
                 return None
         return form.bind(options, [shape for _, shape in forms], outputs)
 
     def compiled(self, outputs: tuple[str, ...]) -> list[Open]:
         """Return the plans held for `outputs`, the first compiled first."""
         return [plan for form in self._forms.values() for _, plans in form.variants for plan in plans.compiled(outputs)]
+
+    def compile_stored(self, options: Callable[[], Options], outputs: tuple[str, ...]) -> None:
+        """Compile the plans held for `outputs` that are from disk, so that compiled() returns them too."""
+        for form in self._forms.values():
+            for opened, plans in form.variants:
+                plans.compile_stored(opened.model(options), outputs)
 
     def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
         """Return why further sizes are compiled each for itself; None if a plan is compiled for them."""
@@ -321,13 +359,17 @@ class RestPlans:
 class _Form:
     """The plans for inputs of the same dtypes and ranks: `variants`, each with more open dimensions than the last."""
 
-    def __init__(self, template: Template, first: Sequence[Form]) -> None:
-        self._template = template
+    def __init__(
+        self, load: Callable[[], Template], interface: Interface, first: Sequence[Form], store: PlanStore
+    ) -> None:
+        self._load = load
+        self._interface = interface
+        self._store = store
         self._dtypes = [dtype for dtype, _ in first]
         self._first = [shape for _, shape in first]
         self._open: dict[tuple[int, int], int] = {}
         self._lock = forking.lock()
-        self.variants: list[tuple[Template, OpenPlans]] = []
+        self.variants: list[tuple[_Opened, OpenPlans]] = []
 
     def bind(
         self, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
@@ -335,16 +377,16 @@ class _Form:
         """Return a plan for `outputs` bound to inputs of these `shapes`; None if they are compiled for themselves."""
         with self._lock:
             if self._opens_more(shapes):
-                self.variants.append((self._opened(), OpenPlans()))
+                self.variants.append((self._opened(), OpenPlans(self._store.part(self._variant_name()))))
             if not self.variants:
                 return None
-            for template, plans in self.variants[:-1]:  # the oldest first, as in OpenPlans
-                sizes = sizes_of(template.inputs, shapes)
-                bound = None if sizes is None else plans.bound(OpenModel.of(template, options), sizes, outputs)
+            for opened, plans in self.variants[:-1]:  # the oldest first, as in OpenPlans
+                sizes = sizes_of(opened.inputs, shapes)
+                bound = None if sizes is None else plans.bound(opened.model(options), sizes, outputs)
                 if bound is not None:
                     return bound
-            template, plans = self.variants[-1]
-            return plans.bind(OpenModel.of(template, options), shapes, outputs, self._hints())
+            opened, plans = self.variants[-1]
+            return plans.bind(opened.model(options), shapes, outputs, self._hints())
 
     def _opens_more(self, shapes: Sequence[StaticShape]) -> bool:
         """Open the dimensions in which `shapes` differ from the first ones; True if one was not open before."""
@@ -359,21 +401,37 @@ class _Form:
         return {self._name(at, axis): size for (at, axis), size in self._open.items()}
 
     def _name(self, at: int, axis: int) -> str:
-        return f"{self._template.inputs[at].name}_{axis}"
+        return f"{self._interface.inputs[at].name}_{axis}"
 
-    def _opened(self) -> Template:
+    def _variant_name(self) -> str:
+        """The first forms, and the dimensions that are open, each with the size that its plan is compiled for."""
+        first = [(dtype.name, list(shape)) for dtype, shape in zip(self._dtypes, self._first, strict=True)]
+        return f"form {first} {sorted(self._open.items())}"
+
+    def _opened(self) -> _Opened:
         """Return the template with shapes for its inputs."""
         inputs = tuple(
             Value(
-                value.name,
+                tensor.name,
                 dtype,
                 tuple(self._name(at, axis) if (at, axis) in self._open else size for axis, size in enumerate(shape)),
             )
-            for at, (value, dtype, shape) in enumerate(
-                zip(self._template.inputs, self._dtypes, self._first, strict=True)
+            for at, (tensor, dtype, shape) in enumerate(
+                zip(self._interface.inputs, self._dtypes, self._first, strict=True)
             )
         )
-        return replace(self._template, inputs=inputs)
+        return _Opened(self._load, inputs)
+
+
+class _Opened(NamedTuple):
+    """A template with shapes for its inputs."""
+
+    load: Callable[[], Template]
+    inputs: tuple[Value, ...]
+
+    def model(self, options: Callable[[], Options]) -> OpenModel:
+        """Return what its plans are compiled of."""
+        return OpenModel(lambda: replace(self.load(), inputs=self.inputs), self.inputs, options)
 
 
 def sizes_of(

@@ -12,7 +12,7 @@ import numpy as np
 
 from treadle import _native
 from treadle.codegen.artifact import load_artifact
-from treadle.codegen.artifact_record import Artifact
+from treadle.codegen.artifact_record import NO_NOTES, Artifact
 from treadle.frontends.model_source import ModelSource
 from treadle.graph.shape import StaticShape
 from treadle.runtime.caps import NodeCaps
@@ -40,6 +40,12 @@ def fixed_name(outputs: Sequence[str], shapes: Sequence[StaticShape]) -> str:
     return f"fixed {list(outputs)} {list(map(tuple, shapes))}"
 
 
+def main_name(interface: Interface) -> str:
+    """Return the name of the plan that is compiled when a session of a model with this `interface` is made."""
+    outputs, shapes = interface.select(None), interface.fixed_shapes
+    return open_name(outputs) if shapes is None else fixed_name(outputs, shapes)
+
+
 class PlanStore:
     """Reads and writes the artifacts of one model. Threads may share it."""
 
@@ -49,27 +55,35 @@ class PlanStore:
         source: ModelSource,
         target: Target,
         interface: Interface,
-        nodes: tuple[str, ...],
         caps: NodeCaps,
+        main: str,
+        *,
+        is_template: bool = False,
     ) -> None:
         """Make the store of a model whose artifact has the name `key`; None: nothing is stored.
 
-        What is loaded gets `caps`.
+        That artifact is the plan called `main`. What is loaded gets `caps`.
         """
         self._key = key
         self._source = source
         self._target = target
         self._interface = interface
-        self._nodes = nodes
         self._caps = caps
-        outputs, shapes = interface.select(None), interface.fixed_shapes
-        self._main = open_name(outputs) if shapes is None else fixed_name(outputs, shapes)
+        self._main = main
+        self._is_template = is_template
+
+    def part(self, name: str) -> PlanStore:
+        """Return a store for plans of the same model that other plans of the same names differ from."""
+        key = self._key_of(name)
+        return PlanStore(
+            key, self._source, self._target, self._interface, self._caps, "", is_template=self._is_template
+        )
 
     def load(self, name: str) -> Artifact | None:
         """Return the artifact of the plan `name`; None if there is none."""
         key = self._key_of(name)
         artifact = None if key is None else load_artifact(key, self._target)
-        if artifact is not None:
+        if artifact is not None and artifact.program is not None:
             self._caps.apply_to(artifact.program)
         return artifact
 
@@ -85,17 +99,21 @@ class PlanStore:
     def save(
         self,
         writer: ArtifactWriter | None,
-        program: Executable | ProgramTemplate,
+        program: Executable | ProgramTemplate | None,
+        nodes: tuple[str, ...] | None,
         symbols: Sequence[str] = (),
         appended: frozenset[str] = frozenset(),
         hints: Mapping[str, int] | None = None,
+        notes: Mapping[str, Any] = NO_NOTES,
     ) -> None:
         """Store a compiled plan by its `writer`, unless the model's files have changed meanwhile.
 
         The other arguments are as in Artifact.
         """
         if writer is not None and self._source.is_unchanged():
-            artifact = Artifact(self._interface, program, self._nodes, tuple(symbols), appended, hints)
+            artifact = Artifact(
+                self._interface, program, nodes, tuple(symbols), appended, hints, self._is_template, notes
+            )
             writer.store(artifact)
 
     def _key_of(self, name: str) -> str | None:
@@ -122,7 +140,7 @@ class StoredPlan:
 
     @classmethod
     def of(cls, artifact: Artifact) -> StoredPlan | None:
-        """Return the plan of an artifact; None if it is for fixed sizes."""
+        """Return the plan of an artifact; None if it has none for open sizes."""
         if not isinstance(artifact.program, ProgramTemplate):
             return None
         return cls(artifact.program, artifact.symbols, artifact.hints)

@@ -16,6 +16,7 @@ import pytest
 
 import treadle
 from tests.models import small
+from tests.unit.frontends.tensorflow.graphs import Writer
 from treadle.codegen import artifact, cache, host, llvm_host, out_of_process
 from treadle.compile import runner_of
 from treadle.errors import ModelError
@@ -99,6 +100,27 @@ def test_results_equal_those_of_a_model_compiled_in_process(
     onnx.save(small.convolutional(), little)
     treadle.Session(given(little))
     assert len(started) == 1
+
+
+@pytest.mark.parametrize("chosen", [{}, {"inputs": ["x:0"], "outputs": ["y"]}], ids=["all", "chosen"])
+def test_frozen_graphs_of_tensorflow_are_compiled_by_a_child_too(
+    tmp_path: Path, started: Started, chosen: dict[str, list[str]]
+) -> None:
+    """
+    It reads the file with the names that the session was given; bytes are compiled in process.
+    """
+    write = Writer()
+    write.node("MatMul", write.input("x", (None, 640)), write.weights(640, 640), name="y")
+    path = tmp_path / "model.pb"
+    path.write_bytes(write.graph.SerializeToString())
+    x = np.ones((3, 640), np.float32)
+    session = treadle.Session(path, **chosen)
+    name = session.inputs[0].name
+
+    assert (len(started), session.compiles) == (1, 0)
+    here = treadle.Session(path.read_bytes(), outputs=["y"])
+    assert (len(started), here.compiles) == (1, 1)
+    assert session.run({name: x})["y"].tobytes() == here.run({"x": x})["y"].tobytes()
 
 
 def test_bytes_and_a_file_of_them_are_one_model(tmp_path: Path, started: Started) -> None:

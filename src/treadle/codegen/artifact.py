@@ -38,7 +38,7 @@ from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 
-MAGIC = b"treadle-model-5\n"
+MAGIC = b"treadle-model-6\n"
 SIZES = struct.Struct("<QQQ")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
@@ -58,20 +58,21 @@ _MOST_LISTED = 16
 """How many artifacts of a model are searched for constants."""
 
 
-def artifact_key(content: str, settings: Mapping[str, object], target: Target) -> str:
-    """Returns the name of the artifact of a model whose bytes hash to `content`.
+def artifact_key(content: str, settings: Mapping[str, object], target: Target, library: str | None = None) -> str:
+    """Returns the name of the artifact of a model whose bytes hash to `content`, and which `library` reads.
 
     The name covers everything that the artifact depends on: `settings`, the target, knobs, treadle and its libraries.
     """
     chosen = {name: knobs.get(name) for name in knobs.KNOBS if name not in _IRRELEVANT}
     parts = (content, sorted(settings.items()), target, sorted(chosen.items()), __version__, np.__version__)
-    text = "\n".join(map(repr, (*parts, _source_hash(), compiler_version())))
+    versions = (_source_hash(), compiler_version(), None if library is None else _version_hash(library))
+    text = "\n".join(map(repr, (*parts, *versions)))
     return hashlib.sha256(f"model\n{text}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
 def _source_hash() -> str:
-    """Hashes the sizes and dates of treadle's files and the version of onnx."""
+    """Hashes the sizes and dates of treadle's files."""
     total = hashlib.sha256()
     core = Path(_native.__file__).stat()
     total.update(f"{core.st_size} {core.st_mtime_ns}\n".encode())
@@ -83,10 +84,16 @@ def _source_hash() -> str:
             elif entry.name.endswith(".py"):
                 status = entry.stat()
                 total.update(f"{entry.path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    onnx = find_spec("onnx")
-    if onnx is not None and onnx.origin is not None:
-        total.update(Path(onnx.origin).with_name("version.py").read_bytes())
     return total.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _version_hash(library: str) -> str | None:
+    """Hashes the version of a library, which it does not import; None if it is not installed."""
+    found = find_spec(library)
+    if found is None or found.origin is None:
+        return None
+    return hashlib.sha256(Path(found.origin).with_name("version.py").read_bytes()).hexdigest()
 
 
 class Start(NamedTuple):

@@ -7,14 +7,17 @@ model: plan and bodies share them.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from treadle import dtypes
 from treadle.codegen.build import KernelSet
+from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS, ControlForm
@@ -48,24 +51,32 @@ class Resources:
         return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
 
 
+NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+
+
 class Artifact(NamedTuple):
     """A compiled model.
 
     Attributes:
         interface: Its inputs and outputs.
-        program: Its executable; for a model with open dimensions the template of one.
-        nodes: The names of its nodes.
+        program: Its executable; for a model with open dimensions the template of one; None if it cannot be compiled
+            before its sizes are known.
+        nodes: The names of its nodes; None if they are not known before its sizes are.
         symbols: The names of its open dimensions, in the order in which the template takes their sizes.
         appended: Those of which a plan for sizes of 0 serves all sizes.
         hints: The sizes that it was compiled for, by name; None: sample sizes.
+        is_template: Whether the model's graph is made for the dtypes and shapes of its inputs.
+        notes: What else is known of it, as JSON has it.
     """
 
     interface: Interface
-    program: Executable | ProgramTemplate
-    nodes: tuple[str, ...]
+    program: Executable | ProgramTemplate | None
+    nodes: tuple[str, ...] | None
     symbols: tuple[str, ...] = ()
     appended: frozenset[str] = frozenset()
     hints: Mapping[str, int] | None = None
+    is_template: bool = False
+    notes: Mapping[str, Any] = NO_NOTES
 
 
 class NoForm(Exception):  # noqa: N818 - never leaves this module
@@ -75,7 +86,8 @@ class NoForm(Exception):  # noqa: N818 - never leaves this module
 def record_of(artifact: Artifact, resources: Resources) -> dict[str, Any] | None:
     """Returns the record, in which constants are numbered as in `resources`.
 
-    None if a step is neither one of the kernels nor a Python function that has a form on disk.
+    None if a step is neither one of the kernels nor a Python function that has a form on disk, or if a dimension is
+    computed from others.
     """
     interface, kernels = artifact.interface, resources.kernels
     smallest_first = sorted(enumerate(resources.arrays), key=lambda one: one[1].nbytes)
@@ -83,14 +95,21 @@ def record_of(artifact: Artifact, resources: Resources) -> dict[str, Any] | None
         kernels={address: number for number, address in enumerate(kernels.addresses.values())},
         constants={address_of(array): number for number, array in smallest_first},
     )
+    if interface.dims.derived:
+        return None
     try:
-        plan = _plan_record(artifact.program.layout, numbers)
+        plan = None if artifact.program is None else _plan_record(artifact.program.layout, numbers)
     except NoForm:
         return None
     return {
         "inputs": [(one.name, _name(one.dtype), one.shape) for one in interface.inputs],
         "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
+        "bounds": [
+            (name, least, None if math.isinf(most) else most) for name, (least, most) in interface.dims.bounds.items()
+        ],
         "nodes": artifact.nodes,
+        "template": artifact.is_template,
+        "notes": dict(artifact.notes),
         "symbols": artifact.symbols,
         "appended": sorted(artifact.appended),
         "hints": None if artifact.hints is None else dict(artifact.hints),
@@ -115,16 +134,17 @@ def artifact_of(record: Mapping[str, Any], addresses: Sequence[int], resources: 
         )
         for side in ("inputs", "outputs")
     )
+    bounds = {name: Bounds(least, math.inf if most is None else most) for name, least, most in record["bounds"]}
     made = _Restored(addresses, [address_of(array) for array in resources.arrays], resources, target)
-    layout = made.layout(record["plan"])
-    program = ProgramTemplate(layout) if isinstance(layout, TemplateLayout) else Executable.of(layout)
     return Artifact(
-        Interface(inputs, outputs),
-        program,
-        tuple(record["nodes"]),
+        Interface(inputs, outputs, dims=OpenDims(bounds) if bounds else NOTHING),
+        None if record["plan"] is None else made.program(record["plan"]),
+        None if record["nodes"] is None else tuple(record["nodes"]),
         tuple(record["symbols"]),
         frozenset(record["appended"]),
         record["hints"],
+        record["template"],
+        record["notes"],
     )
 
 
@@ -200,6 +220,10 @@ class _Restored:
     constants: Sequence[int]
     resources: Resources
     target: Target
+
+    def program(self, record: Mapping[str, Any]) -> Executable | ProgramTemplate:
+        layout = self.layout(record)
+        return ProgramTemplate(layout) if isinstance(layout, TemplateLayout) else Executable.of(layout)
 
     def layout(self, record: Mapping[str, Any]) -> Layout | TemplateLayout:
         buffers = [(kind, self.constants[at] if kind == "constant" else at) for kind, at in record["buffers"]]

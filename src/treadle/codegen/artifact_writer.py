@@ -30,6 +30,7 @@ from treadle.codegen.artifact import (
     stored_constants,
 )
 from treadle.codegen.artifact_record import Artifact, Resources, address_of, record_of
+from treadle.codegen.build import KernelSet
 from treadle.codegen.cache import open_cache
 from treadle.codegen.resident_memory import release_heap
 from treadle.graph.value import Value
@@ -107,8 +108,15 @@ class ArtifactWriter:
         return left
 
     def store(self, artifact: Artifact) -> None:
-        """Writes the rest of `artifact` and stores the file in the cache, if the constants were written before."""
-        resources = artifact.program.layout.kept
+        """Writes the rest of `artifact` and stores the file in the cache, if the constants were written before.
+
+        An artifact without a program has none.
+        """
+        resources: object = Resources(KernelSet({}), [])
+        if artifact.program is not None:
+            resources = artifact.program.layout.kept
+        else:
+            self._begin()
         if not isinstance(resources, Resources) or self._file is None:
             return
         record = record_of(artifact, resources)
@@ -141,6 +149,13 @@ class ArtifactWriter:
                 if total >= SMALLEST:
                     list_artifact(cache, self._content, self._key)
         self._close_file()
+
+    def _begin(self) -> None:
+        """Make the file of an artifact without constants."""
+        with open_cache() as cache:
+            begun = None if cache is None else cache.begin(self._key)
+            if begun is not None:
+                self._file, self._partial = begun
 
     def close(self) -> None:
         """Removes the file if it was not stored. Plans that use its constants keep their mappings."""

@@ -32,17 +32,23 @@ _PROGRAM = (
 
 
 def load_or_compile(
-    model: Path | bytes, key: str, target: Target, settings: Mapping[str, str | bool], progress: Progress | None = None
+    model: Path | bytes,
+    key: str,
+    target: Target,
+    settings: Mapping[str, str | bool],
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
 ) -> Artifact | None:
     """Returns the artifact of `model` (a file or its bytes), compiled by a child process if it is not stored yet.
 
     Returns None if the caller has to compile: TREADLE_OUT_OF_PROCESS is off, the cache folder cannot hold the artifact,
     the model is small, an earlier compile stored no artifact, or the child cannot start or fails (compiling in this
-    process then raises the error). `settings` are the session's; `progress(done, total)` is called as kernels are
-    compiled.
+    process then raises the error). `settings` are the session's, `options` those of the front end, which their `repr`
+    gives; `progress(done, total)` is called as kernels are compiled.
     """
     artifact = load_artifact(key, target)
-    if artifact is not None or not _is_eligible(model, key) or not _compile(model, key, settings, progress):
+    arguments = {**settings, **options}
+    if artifact is not None or not _is_eligible(model, key) or not _compile(model, key, arguments, progress):
         return artifact
     artifact = load_artifact(key, target)
     if artifact is None:
@@ -73,7 +79,7 @@ def _refusal_key(key: str) -> str:
     return hashlib.sha256(f"unkept\n{key}".encode()).hexdigest()
 
 
-def _compile(model: Path | bytes, key: str, settings: Mapping[str, str | bool], progress: Progress | None) -> bool:
+def _compile(model: Path | bytes, key: str, settings: Mapping[str, Any], progress: Progress | None) -> bool:
     """Compiles the model in a child process; true if the child succeeded."""
     if isinstance(model, Path):
         return _compile_file(str(model), (), settings, progress)
@@ -108,7 +114,7 @@ def _spool(content: bytes, key: str) -> int | None:
 
 
 def _compile_file(
-    path: str, descriptors: tuple[int, ...], settings: Mapping[str, str | bool], progress: Progress | None
+    path: str, descriptors: tuple[int, ...], settings: Mapping[str, Any], progress: Progress | None
 ) -> bool:
     """Compiles the model at `path` in a child that inherits `descriptors`; true if the child succeeded.
 
@@ -150,7 +156,7 @@ def _forward_progress(stdout: IO[bytes] | None, progress: Progress | None) -> No
             progress(int(match[1]), int(match[2]))
 
 
-def main(make_session: Callable[..., Any], path: str, settings: Mapping[str, str | bool], lifeline: int) -> None:
+def main(make_session: Callable[..., Any], path: str, settings: Mapping[str, Any], lifeline: int) -> None:
     """Runs in the child: makes a session of the model at `path`, which stores its artifact, and prints progress.
 
     The child exits without Python's finalization, which would take a tenth of a second.

@@ -48,6 +48,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """Front end -> the options that its `load` takes beside the model."""
 
+LIBRARIES: dict[str, str] = {ONNX: "onnx", TORCH: "torch"}
+"""Front end -> the library that reads its models, whose version decides what is read."""
+
 TITLES = {TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from treadle import forking
 from treadle.errors import ModelError, ModelFormatError
-from treadle.frontends import ONNX, front_end, load
+from treadle.frontends import ONNX, TENSORFLOW, TORCH, front_end, load
 from treadle.frontends.files import MAX_BYTES
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
@@ -51,10 +52,13 @@ class ModelSource:
 
     Attributes:
         path: The file; None if the model is no file.
-        digest: The SHA-256 of an ONNX model given as a path or as bytes; None for other models, and for files that
-            cannot be read: `load` says why.
-        content_digest: Identifies the model with all of its external data; None if there is no digest or a file cannot
-            be read. External data are known from the first time that a model is loaded on: `digests` remembers them.
+        reader: The front end that reads a file or bytes; None for other models.
+        options: Those options of `load` that are given.
+        digest: The SHA-256 of a model given as a path or as bytes; None for other models, for files that cannot be
+            read (`load` says why), and if there are options that have no form on disk.
+        content_digest: Identifies the model with its front end, its options and all of its external data; None if
+            there is no digest or a file cannot be read. External data are known from the first time that a model is
+            loaded on: `digests` remembers them.
     """
 
     def __init__(self, model: Any, *, digests: DigestStore | None = None, **options: Any) -> None:
@@ -67,15 +71,18 @@ class ModelSource:
         self._loaded: Graph | Template | None = None
         self._stamps: dict[Path, Stamp] = {}
         self._external: Sequence[str] = ()
+        self.options = {name: value for name, value in options.items() if value is not None}
+        self.reader = front_end(model) if isinstance(model, bytes | Path) else None
         self.digest: str | None = None
         self.content_digest: str | None = None
-        if any(value is not None for value in options.values()):
+        chosen = _options_text(self.reader, self.options)
+        if self.reader is None or chosen is None:
             return
-        self.digest, stamp = _digest(model, digests)
-        self.content_digest = self.digest
+        self.digest, stamp = _hashed(model, digests, math.inf if self.reader == TORCH else MAX_BYTES)
+        self.content_digest = _with_reader(self.digest, self.reader, chosen)
         if self.path is not None and self.digest is not None:
             self._stamps[self.path] = stamp
-            if digests is not None:
+            if digests is not None and self.reader == ONNX:
                 self._add_external(digests.load_external(self.digest))
 
     def load(self) -> Graph | Template:
@@ -103,15 +110,13 @@ class ModelSource:
             if all(_stamp(path.stat()) == stamp for path, stamp in self._stamps.items()):
                 return True
             assert self.path is not None
-            digest = _digest(self.path)[0]
+            digest = _hashed(self.path)[0]
+            if digest != self.digest or not self._external:
+                return digest == self.digest
             stamps, content = _content_digest(self.path, digest, self._external, None)
         except OSError:
             return False
-        return (
-            digest == self.digest
-            and stamps.keys() | {self.path} == self._stamps.keys()
-            and (content == self.content_digest)
-        )
+        return stamps.keys() | {self.path} == self._stamps.keys() and content == self.content_digest
 
     def _store_external(self, files: Sequence[str]) -> None:
         """Remember the external data files of the model, which has just been read."""
@@ -150,11 +155,23 @@ def file_digest(model: Any) -> str | None:
     return _hashed(model)[0]
 
 
-def _digest(model: Any, digests: DigestStore | None = None) -> tuple[str | None, Stamp]:
-    """Return the digest of an ONNX `model` and the stamp of its file."""
-    if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
-        return None, ()
-    return _hashed(model, digests, MAX_BYTES)
+def _options_text(reader: str | None, options: Mapping[str, Any]) -> str | None:
+    """Return the text of the `options` of a front end; None if some have none."""
+    if not options:
+        return ""
+    lists = [value for value in options.values() if isinstance(value, list | tuple)]
+    if reader != TENSORFLOW or len(lists) != len(options):
+        return None
+    if not all(isinstance(name, str) for names in lists for name in names):
+        return None
+    return json.dumps(options, sort_keys=True)
+
+
+def _with_reader(digest: str | None, reader: str, options: str) -> str | None:
+    """Return the digest of a model that `reader` reads with these `options`: another front end takes it otherwise."""
+    if digest is None or (reader == ONNX and not options):
+        return digest
+    return hashlib.sha256(f"{reader}\n{digest}\n{options}".encode()).hexdigest()
 
 
 def _content_digest(

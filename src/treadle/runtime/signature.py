@@ -143,9 +143,11 @@ def shape_of(signature: InputSignature) -> StaticShape:
     return signature[1] if signature and isinstance(signature[0], np.dtype) else signature
 
 
-def dtype_of(signature: InputSignature, value: Value) -> DType:
-    """Return the dtype of an input with this signature, which is declared as `value`."""
-    return dtypes.from_numpy(signature[0]) if signature and isinstance(signature[0], np.dtype) else value.known_dtype
+def dtype_of(signature: InputSignature, tensor: Tensor) -> DType:
+    """Return the dtype of an input with this signature, which is declared as `tensor`."""
+    dtype = signature[0] if signature and isinstance(signature[0], np.dtype) else tensor.dtype
+    assert dtype is not None, f"input {tensor.name!r} has no dtype"
+    return dtypes.from_numpy(dtype)
 
 
 class CachedSignature:

@@ -22,10 +22,10 @@ from tests.unit.frontends.torch.running import assert_same, run, traced  # noqa:
 from tests.unit.frontends.torch.test_ops import CASES  # noqa: E402
 from treadle import dtypes  # noqa: E402
 from treadle.codegen.target import detect  # noqa: E402
-from treadle.compiled_plans import PerSize  # noqa: E402
 from treadle.driver import Options, compile_open  # noqa: E402
 from treadle.frontends.torch import load  # noqa: E402
 from treadle.graph.value import Value  # noqa: E402
+from treadle.runtime.per_size import PerSize  # noqa: E402
 from treadle.runtime.pool import threads_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
