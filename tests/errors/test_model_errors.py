@@ -135,6 +135,15 @@ class TestStructure:
         text = message(of("g (float[2] x) => (float[2] y) { a = Foo(x) y = Bar(a) }"), UnsupportedModelError)
         assert text.splitlines()[0] == "the model given as bytes cannot be used, for 2 reasons:"
 
+    def test_nodes_of_one_op_share_a_line(self):
+        text = message(of("g (float[2] x) => (float[2] y) { a = Foo(x) b = Foo(a) c = Add(b) y = Foo(c) }"))
+        assert text == (
+            "the model given as bytes cannot be used, for 2 reasons:\n"
+            "  - node 'Foo_0' (Foo) and 2 more: no operator of this name is in version 17 of domain ai.onnx, "
+            "and the model defines no such function; export the model with standard ONNX operators\n"
+            "  - node 'Add_2' (Add): it needs 2 inputs, got 1"
+        )
+
     def test_a_cycle_is_named(self):
         assert faults("g (float[2] x) => (float[2] c) { a = Add(x, c) b = Relu(a) c = Relu(b) }") == [
             (

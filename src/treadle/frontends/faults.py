@@ -1,5 +1,9 @@
 """Faults of a model: collected while it is imported, raised together."""
 
+import re
+from collections import Counter
+from collections.abc import Iterable
+
 from treadle.errors import ModelError, UnsupportedModelError
 
 
@@ -30,12 +34,39 @@ class Faults:
         return list(self._found)
 
     def raise_all(self, source: str) -> None:
-        """Raises one error that lists every fault of the model `source`; does nothing without faults.
+        """Raises one error that lists the faults of the model `source`, one for all nodes of an op that share it.
+
+        Does nothing without faults.
 
         Raises UnsupportedModelError if treadle does not support what each fault names, else ModelError.
         """
         if not self._found:
             return
         kind = UnsupportedModelError if all(self._found.values()) else ModelError
-        count = len(self._found)
-        raise kind(f"{source} cannot be used, for {count} reason{'s' if count > 1 else ''}:", list(self._found))
+        reasons = _joined(self._found)
+        count = len(reasons)
+        raise kind(f"{source} cannot be used, for {count} reason{'s' if count > 1 else ''}:", reasons)
+
+
+_NODE = re.compile(r"node '([^']*)' (\([^()]*\): .*)", re.DOTALL).fullmatch
+"""Finds the name of a node, and its op with what is wrong."""
+
+
+def _joined(sentences: Iterable[str]) -> list[str]:
+    """The sentences, one for all nodes of an op that have the same fault; it names the first."""
+    firsts: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        found = _NODE(sentence)
+        key = sentence if found is None else found[2]
+        firsts.setdefault(key, sentence)
+        counts[key] += 1
+    return [_with_others(sentence, counts[key] - 1) for key, sentence in firsts.items()]
+
+
+def _with_others(sentence: str, others: int) -> str:
+    """A sentence on a node that holds for `others` too."""
+    if not others:
+        return sentence
+    before, mark, rest = sentence.partition("): ")
+    return f"{before}) and {others} more{mark[1:]}{rest}"

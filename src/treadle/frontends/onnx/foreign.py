@@ -51,7 +51,7 @@ def add_call(
 
     Raises Fault if a result's type is unknown, Unsupported if the onnx package cannot run it.
     """
-    reads, nodes = _recipe(proto, env)
+    reads, nodes = _recipe(_respelled(proto), env)
     nested = any(True for node in nodes for _ in graphs_of(node))
     local = tuple(functions.values()) if nested else ()
     names = [output for output in proto.output if output]
@@ -72,6 +72,26 @@ def add_call(
         None if not output else values.get(output) or Opaque(output, nodes, reads, types[output])
         for output in proto.output
     ]
+
+
+_SPELLINGS = {"GridSample": ("mode", "bilinear", {"bilinear": "linear", "bicubic": "cubic"})}
+"""Operator -> an attribute whose values the reference knows as the newest version writes them: its default before, and
+what each old value has become."""
+
+
+def _respelled(proto: onnx.NodeProto) -> onnx.NodeProto:
+    """`proto` with attributes as the reference knows them."""
+    if proto.op_type not in _SPELLINGS or domain_of(proto.domain):
+        return proto
+    name, default, spellings = _SPELLINGS[proto.op_type]
+    given = {attribute.name: attribute for attribute in proto.attribute}
+    old = given[name].s.decode("utf-8", "replace") if name in given else default
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    kept = [attribute for attribute in copy.attribute if attribute.name != name]
+    del copy.attribute[:]
+    copy.attribute.extend([*kept, helper.make_attribute(name, spellings.get(old, old))])
+    return copy
 
 
 def _recipe(proto: onnx.NodeProto, env: Mapping[str, Binding]) -> tuple[dict[str, Value], tuple[onnx.NodeProto, ...]]:
