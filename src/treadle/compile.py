@@ -10,15 +10,13 @@ import numpy as np
 
 from treadle.codegen.file_digests import load_digest, load_external, store_digest, store_external
 from treadle.codegen.target import detect
+from treadle.compile_settings import CompileCounter, CompileSettings, Progress
 from treadle.errors import InputError
 from treadle.frontends.model_source import DigestStore, ModelSource
 from treadle.graph.graph import Graph
 from treadle.model_compiler import (
     AT_CONSTRUCTION,
-    CompileCounter,
-    CompileSettings,
     ModelCompiler,
-    Progress,
     tuned_limits,
 )
 from treadle.runtime.caps import NodeCaps, checked_caps
@@ -34,7 +32,7 @@ from treadle.state_forms import StateForms
 if TYPE_CHECKING:
     from treadle.compiled_plans import Open
     from treadle.passes.base import Math, Precision
-    from treadle.passes.skip_padding.rewrite import InTheWay
+    from treadle.passes.skip_padding.in_the_way import InTheWay
     from treadle.plan.plan import Plan
     from treadle.runtime.futures import RunFuture
     from treadle.runtime.per_size import PerSize

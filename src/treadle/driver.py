@@ -33,7 +33,8 @@ from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize, simplify
 from treadle.passes.regions import Region, first_region
-from treadle.passes.skip_padding.rewrite import InTheWay, Skipped, skip_padding
+from treadle.passes.skip_padding.in_the_way import InTheWay
+from treadle.passes.skip_padding.rewrite import Skipped, skip_padding
 from treadle.passes.specialize import (
     build_open,
     copy_graph,

@@ -10,134 +10,45 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle import forking, knobs
-from treadle.codegen.artifact import artifact_key, load_artifact
+from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
-from treadle.codegen.out_of_process import load_or_compile
+from treadle.compile_settings import CompileCounter, CompileSettings
 from treadle.errors import InputError
-from treadle.frontends import LIBRARIES, ONNX
-from treadle.frontends.model_source import ModelSource, file_digest
+from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.template import Form, Template
-from treadle.open_plans import FormPlans, OpenModel, OpenPlans, RestPlans
+from treadle.open_plans import FormPlans, OpenModel, OpenPlans
 from treadle.padded_plans import WHERE as PADDING_ARGUMENT
-from treadle.padded_plans import PaddedPlans, TokenRun
+from treadle.padded_plans import PaddedPlans, TokenRun, tokens_name
+from treadle.passes.skip_padding.in_the_way import InTheWay
 from treadle.plan_store import PlanStore, Restored, fixed_name, main_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
-from treadle.runtime.runner import Runner
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
     from treadle.compiled_plans import Bound, Open
     from treadle.driver import Options
-    from treadle.passes.base import Math, Precision
-    from treadle.passes.skip_padding.rewrite import InTheWay
     from treadle.plan.plan import Plan
     from treadle.plan.target import Target
-    from treadle.provider import Provider
 
 Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int], None]
-"""(kernels done, kernels in all), called while kernels are compiled."""
 
-COMPILED_APART = (".pb", ".pbtxt", ".pt2")
-"""The suffixes of files of other front ends than ONNX's that are compiled in a child process: they declare shapes."""
+APPENDED = "appended"
+"""The name under which the outputs that append to inputs are stored."""
 
 AT_CONSTRUCTION = "Session(node_intra_op=)"
 """The source of caps that a session is made with, for messages."""
-
-
-class CompileCounter:
-    """Counts the plans that a session compiles, those of the bodies of branches and loops included.
-
-    Threads may share it.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._outer: CompileCounter | None = None
-        self._lock = forking.lock()
-
-    def add(self, plans: int = 1) -> None:
-        """Count `plans` more."""
-        with self._lock:
-            self.count += plans
-            outer = self._outer
-        if outer is not None:
-            outer.add(plans)
-
-    def report_to(self, outer: CompileCounter) -> None:
-        """Let `outer` count all plans counted so far and from now on too."""
-        with self._lock:
-            self._outer = outer
-            counted = self.count
-        outer.add(counted)
-
-
-@dataclass(frozen=True, slots=True)
-class CompileSettings:
-    """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
-
-    `nested` returns the runner of a branch's or loop's body. `counter` counts the plans. With `skip_padding`
-    only the tokens of padded texts are computed; `batch_invariant` is as in PassContext.
-    """
-
-    target: Target
-    math: Math
-    precision: Precision
-    provider: Provider | None
-    progress: Progress | None
-    nested: Callable[[Any], Runner]
-    counter: CompileCounter
-    skip_padding: bool = False
-    batch_invariant: bool = False
-
-    def artifact_key(self, source: ModelSource) -> str | None:
-        """Return the artifact's name in the cache folder; None if such a model has no artifact."""
-        if source.content_digest is None or source.reader is None or self.provider is not None or self.skip_padding:
-            return None
-        if knobs.get("TREADLE_DEBUG"):
-            return None
-        return artifact_key(source.content_digest, self._arithmetic, self.target, LIBRARIES.get(source.reader))
-
-    def find_artifact(self, model: Any, source: ModelSource, key: str) -> Artifact | None:
-        """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
-        if source.reader != ONNX and (source.path is None or source.path.suffix not in COMPILED_APART):
-            return load_artifact(key, self.target)
-        content = model if source.path is None else source.path
-        return load_or_compile(content, key, self.target, self._arithmetic, source.options, self.progress)
-
-    def options(self, caps: NodeCaps) -> Options:
-        """Return the driver's options."""
-        from treadle.driver import Options
-
-        return Options(
-            target=self.target,
-            math=self.math,
-            progress=self.progress,
-            nested=self.nested,
-            on_compiled=self.counter.add,
-            precision=self.precision,
-            provider=self.provider,
-            caps=caps,
-            plans_of_rest=RestPlans,
-            batch_invariant=self.batch_invariant,
-        )
-
-    @property
-    def _arithmetic(self) -> dict[str, str | bool]:
-        return {"math": self.math, "precision": self.precision, "batch_invariant": self.batch_invariant}
 
 
 def tuned_limits(
@@ -164,13 +75,13 @@ class ModelCompiler:
     It refers neither to the session nor to its plans, which refer to it.
     """
 
-    def __init__(self, model: Any, source: ModelSource, settings: CompileSettings, caps: NodeCaps) -> None:
+    def __init__(self, model: Any, source: ModelSource | ModelForm, settings: CompileSettings, caps: NodeCaps) -> None:
         """Find the model's artifact, or read the model. Raises ModelError if it cannot be used."""
         self._source = source
         self._settings = settings
         self._caps = caps
         self._graph: Graph | None = None
-        self._padded = PaddedPlans(self._options) if settings.skip_padding else None
+        self._padded: PaddedPlans | None = None
         self._by_form: FormPlans | None = None
         self._forms: Sequence[Form] | None = None
         self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
@@ -201,11 +112,14 @@ class ModelCompiler:
             self.is_template = isinstance(loaded, Template)
             self._builds_open = not isinstance(loaded, Template) or loaded.builds_open
         checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
-        main = main_name(self.interface)
+        main = tokens_name(self.interface.select(None)) if settings.skip_padding else main_name(self.interface)
         self._store = PlanStore(key, source, settings.target, self.interface, caps, main, is_template=self.is_template)
         self._open = OpenPlans(self._store)
         if self.is_template and self._builds_open and not _declares_inputs(self.interface):
             self._by_form = FormPlans(self._load_template, self.interface, self._store)
+        if settings.skip_padding:
+            artifact, self._artifact = self._artifact, None
+            self._padded = PaddedPlans(self._padded_model, self._store, artifact)
 
     @property
     def graph(self) -> Graph:
@@ -237,7 +151,7 @@ class ModelCompiler:
         shapes = self.interface.fixed_shapes
         outputs = self.interface.select(None)
         if self._padded is not None:
-            self._padded.must_serve(self._padded_model(), outputs)
+            self._padded.must_serve(outputs)
             return
         if self._by_form is not None:
             self._declare_without_shapes()
@@ -267,29 +181,25 @@ class ModelCompiler:
         if self._padded is not None:
             shapes = [shape_of(each) for each in signature]
             padded = partial(self._compile_padded, signature, outputs)
-            found = self._padded.bind(self._padded_model(), shapes, outputs, padded)
+            found = self._padded.bind(shapes, outputs, padded)
             if found is not None:
                 return found
         return self._compile_padded(signature, outputs)
 
     def why_padded(self, outputs: tuple[str, ...]) -> InTheWay | None:
         """Return why a run for `outputs` computes padding; None if it does not."""
-        from treadle.passes.skip_padding.rewrite import InTheWay
-
         if self._padded is None:
             return InTheWay("the session was made without skip_padding")
-        found = self._padded.get(self._padded_model(), outputs)
+        found = self._padded.get(outputs)
         return found if isinstance(found, InTheWay) else None
 
-    def _padded_model(self) -> Graph | Template:
+    def _padded_model(self) -> OpenModel:
         """Return the model with open sizes. Raises InputError if there is none."""
         if not self._builds_open or self._by_form is not None:
             raise InputError("the model declares no open sizes", PADDING_ARGUMENT)
-        return self._load_model()
+        return self._model
 
     def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
-        if self._padded is not None and not self._open.compiled(outputs):  # for the sizes that other sessions take
-            self._open.compile(self._model, outputs, None)
         shapes = [shape_of(each) for each in signature]
         forms = [
             (dtype_of(each, tensor), shape)
@@ -309,6 +219,8 @@ class ModelCompiler:
             self._caps.apply_to(artifact.program)
         if artifact is not None and isinstance(artifact.program, Executable):
             return self._restored(self._store, artifact, forms, outputs)
+        if self._padded is not None and self._open.samples(outputs) is None:
+            self._open.compile(self._model, outputs, None)  # for the sizes that other sessions take
         bound = self._open.bind(self._model, shapes, outputs) if self._builds_open else None
         if bound is not None:
             self._note_nodes(bound)
@@ -396,11 +308,36 @@ class ModelCompiler:
         """The number of plans compiled so far."""
         return self._settings.counter.count
 
-    def sibling(self, graph: Graph) -> ModelCompiler:
-        """Return the compiler of `graph`, a form of this model, with the same settings and caps; it shares packed
-        weights."""
-        self._offer_loaded()
-        return ModelCompiler(graph, ModelSource(graph), self._settings, self._caps)
+    def appended(self) -> dict[str, tuple[str, int]]:
+        """Return the inputs that the model appends to along an open dimension, each with the output and the axis.
+
+        There are none of a template, which has no graph yet.
+        """
+        if self.is_template:
+            return {}
+        artifact = self._store.load(APPENDED)
+        if artifact is not None:
+            return {name: (output, axis) for name, output, axis in artifact.notes[APPENDED]}
+        from treadle.passes.append_in_place import appended_pairs
+
+        graph = self.graph
+        shapes = {value.name: value.shape or () for value in graph.inputs}
+        pairs = [pair for pair in appended_pairs(graph) if isinstance(shapes[pair.input][pair.axis], str)]
+        with self._store.writer(APPENDED) as writer:
+            self._store.save(writer, None, names_of(graph), notes={APPENDED: pairs})
+        return {pair.input: (pair.output, pair.axis) for pair in pairs}
+
+    def sibling(self, form: str, make: Callable[[], Graph]) -> ModelCompiler:
+        """Return the compiler of the `form` of this model that `make` returns, with the same settings and caps.
+
+        It shares packed weights. Raises what making the graph raises.
+        """
+
+        def load() -> Graph:
+            self._offer_loaded()
+            return make()
+
+        return ModelCompiler(None, ModelForm(self._source, form, load), self._settings, self._caps)
 
     def count_in(self, counter: CompileCounter) -> None:
         """Let `counter` count the plans of this model too."""
@@ -437,7 +374,9 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     from treadle import driver
 
-    return driver.plans_of(runnable.compiled() if isinstance(runnable, Restored | TokenRun) else runnable)
+    while isinstance(runnable, Restored | TokenRun):
+        runnable = runnable.compiled()
+    return driver.plans_of(runnable)
 
 
 def _declares_inputs(interface: Interface) -> bool:

@@ -54,6 +54,12 @@ class OpenModel(NamedTuple):
         """Return the model of a template that declares its inputs."""
         return cls(lambda: template, template.inputs, options, template.dims)
 
+    @property
+    def nodes(self) -> tuple[str, ...] | None:
+        """The names of the model's nodes; None for a template, whose graph is made for sizes."""
+        loaded = self.load()
+        return tuple(node.name for node in all_nodes(loaded)) if isinstance(loaded, Graph) else None
+
 
 class _Key(NamedTuple):
     """What plans are for: the names of outputs, and of open dimensions that are 0."""
@@ -137,10 +143,8 @@ class OpenPlans:
     def _save_reason(self, writer: ArtifactWriter | None, key: _Key, model: OpenModel) -> None:
         """Store why there is no plan for `key`, so that later sessions need not find out."""
         if self._store is not None:
-            loaded = model.load()
-            nodes = tuple(node.name for node in all_nodes(loaded)) if isinstance(loaded, Graph) else None
             notes = {"per_size": self._reasons[key].record, "closed": key in self._closed}
-            self._store.save(writer, None, nodes, notes=notes)
+            self._store.save(writer, None, model.nodes, notes=notes)
 
     def bound(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
         """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""

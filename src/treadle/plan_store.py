@@ -13,7 +13,7 @@ import numpy as np
 from treadle import _native
 from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import NO_NOTES, Artifact
-from treadle.frontends.model_source import ModelSource
+from treadle.frontends.model_source import ModelForm, ModelSource
 from treadle.graph.shape import StaticShape
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
@@ -52,7 +52,7 @@ class PlanStore:
     def __init__(
         self,
         key: str | None,
-        source: ModelSource,
+        source: ModelSource | ModelForm,
         target: Target,
         interface: Interface,
         caps: NodeCaps,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
 from treadle import forking
+from treadle.graph.graph import Graph
 from treadle.model_compiler import ModelCompiler
 from treadle.runtime.runner import Runner
 from treadle.runtime.state import State
 from treadle.runtime.state_pairs import chosen_pairs
-
-if TYPE_CHECKING:
-    from treadle.passes.append_in_place import Appended
 
 
 class StateForms:
@@ -22,6 +20,7 @@ class StateForms:
         self._compiler = compiler
         self._runner = runner
         self._forms: dict[frozenset[str], Runner | None] = {}
+        self._growing: Mapping[str, tuple[str, int]] | None = None
         self._lock = forking.lock()
 
     def state(self, pairs: Mapping[str, str] | None) -> State:
@@ -30,8 +29,7 @@ class StateForms:
         Raises InputError if the pairs do not fit, ModelError if the model's file has changed.
         """
         appended = self._appended()
-        growing = {name: (each.output, each.axis) for name, each in appended.items()}
-        chosen = chosen_pairs(self._runner.interface, pairs, growing)
+        chosen = chosen_pairs(self._runner.interface, pairs, appended)
         in_place = {pair.input.name: appended[pair.input.name] for pair in chosen if pair.axis is not None}
         runner = self._form(in_place) if in_place else self._runner
         if runner is None:
@@ -44,25 +42,27 @@ class StateForms:
             if form is not None:
                 form.trim()
 
-    def _appended(self) -> dict[str, Appended]:
-        """The inputs that the model appends to along an open dimension; none of a template, which has no graph yet."""
-        if self._compiler.is_template:
-            return {}
-        from treadle.passes.append_in_place import appended_pairs
+    def _appended(self) -> Mapping[str, tuple[str, int]]:
+        """The inputs that the model appends to along an open dimension, each with the output and the axis."""
+        with self._lock:
+            if self._growing is None:
+                self._growing = self._compiler.appended()
+            return self._growing
 
-        graph = self._compiler.graph
-        shapes = {value.name: value.shape or () for value in graph.inputs}
-        return {pair.input: pair for pair in appended_pairs(graph) if isinstance(shapes[pair.input][pair.axis], str)}
-
-    def _form(self, appended: Mapping[str, Appended]) -> Runner | None:
+    def _form(self, appended: Mapping[str, tuple[str, int]]) -> Runner | None:
         """Return what runs the model with outputs that grow in place; None if one plan cannot serve several sizes."""
-        from treadle.passes.append_in_place import append_in_place
-
         key = frozenset(appended)
         with self._lock:
             if key not in self._forms:
-                compiler = self._compiler.sibling(append_in_place(self._compiler.graph, appended))
+                compiler = self._compiler.sibling(f"appends to {sorted(appended)}", partial(self._made, appended))
                 runner = self._runner.like(compiler.interface, compiler.compile)
                 compiler.compile_declared(runner.plans)
                 self._forms[key] = runner if compiler.why_per_size() is None else None
             return self._forms[key]
+
+    def _made(self, appended: Mapping[str, tuple[str, int]]) -> Graph:
+        """Return the model's graph with these outputs growing in place."""
+        from treadle.passes.append_in_place import Appended, append_in_place
+
+        pairs = {name: Appended(name, output, axis) for name, (output, axis) in appended.items()}
+        return append_in_place(self._compiler.graph, pairs)

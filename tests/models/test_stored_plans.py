@@ -13,14 +13,18 @@ import onnx
 import pytest
 
 import treadle
+from tests.models import encoders
+from tests.models.encoders import encoder, feed
+from tests.models.second_process import COMPILERS, run_in_process
 from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_branches import detector, feeds, nested
 from tests.models.test_loops import SIZE, looping
 from tests.models.test_open_plans import doubled_if_short, rows, total
+from tests.models.test_states import decoder
 from treadle.codegen.artifact import MAGIC
 from treadle.compile import runner_of
 from treadle.dtypes import f32
-from treadle.errors import ThreadSettingError
+from treadle.errors import InputError, ThreadSettingError
 from treadle.graph.graph import Graph
 from treadle.ops.op import Info
 
@@ -308,3 +312,103 @@ class TestPythonFunctions:
             np.testing.assert_allclose(session.run({"x": x})["y"], powers / powers.sum(1, keepdims=True), rtol=1e-4)
             assert session.compiles == 1
         assert not [file for file in folder.glob("*") if file.read_bytes().startswith(MAGIC)]
+
+
+class TestPaddedTexts:
+    """Sessions with `skip_padding`."""
+
+    def test_a_second_process_proves_and_compiles_nothing(self, tmp_path: Path) -> None:
+        """It imports neither a pass that proves nor one that compiles, and gives the same bits."""
+        path = saved(tmp_path, encoder(encoders.masked_mean))
+        first = treadle.Session(path, skip_padding=True)
+        runs = [feed([3, 17, 1, 9], 17), feed([5], 5)]
+        wanted = [first.run(run) for run in runs]
+        found = run_in_process(path, runs, tmp_path, "skip_padding=True")
+
+        assert (first.compiles, found.compiles, found.imported) == (1, 0, [])
+        for one, other in zip(wanted, found.outputs, strict=True):
+            assert {key: array.tobytes() for key, array in one.items()} == {
+                key: array.tobytes() for key, array in other.items()
+            }
+
+    def test_runs_that_compute_padding_find_their_plan_too(self, tmp_path: Path) -> None:
+        """A mask of other numbers takes the ordinary plan; later sessions show the plans of both."""
+        path = saved(tmp_path, encoder(encoders.masked_mean))
+        first, second = (treadle.Session(path, skip_padding=True) for _ in range(2))
+        plain = feed([3, 9], 9)
+        for given in (plain, {**plain, "mask": plain["mask"] * 2}):
+            assert_same_bits(first, second, given)
+
+        assert (first.compiles, second.compiles) == (2, 0)
+        assert [len(plan.calls) for plan in second.plans()] == [len(plan.calls) for plan in first.plans()]
+
+    def test_what_stands_in_the_way_is_stored(self, tmp_path: Path) -> None:
+        """Of two outputs one has rows for padding: a later session knows it, and that the other has none."""
+        path = saved(tmp_path, encoder(encoders.masked_mean, encoders.all_rows))
+        first, second = (treadle.Session(path, skip_padding=True) for _ in range(2))
+        (pooled,) = (tensor.name for tensor in first.outputs if first.why_padded([tensor.name]) is None)
+
+        assert str(second.why_padded()) == str(first.why_padded()) != "None"
+        assert second.why_padded([pooled]) is None
+        given = feed([3, 9], 9)
+        assert first.run(given, [pooled])[pooled].tobytes() == second.run(given, [pooled])[pooled].tobytes()
+        assert second.compiles == 0
+
+    def test_a_refused_model_is_refused_again(self, tmp_path: Path) -> None:
+        """With the same message, also where the reason comes from disk."""
+        path = saved(tmp_path, encoder(encoders.all_rows))
+        messages = []
+        for _ in range(2):
+            with pytest.raises(InputError) as caught:
+                treadle.Session(path, skip_padding=True)
+            messages.append((str(caught.value), caught.value.node))
+
+        assert messages[0] == messages[1]
+
+    def test_options_have_artifacts_of_their_own(self, tmp_path: Path) -> None:
+        """A session with other options does not take the plan of these."""
+        path = saved(tmp_path, encoder(encoders.masked_mean))
+        for options in ({"skip_padding": True}, {"batch_invariant": True}, {}):
+            assert [treadle.Session(path, **options).compiles for _ in range(2)] == [1, 0]
+
+
+class TestStates:
+    """The forms of models in which states grow."""
+
+    def test_a_second_process_compiles_nothing(self, tmp_path: Path) -> None:
+        """Neither for the session nor for its states, and it does not read the model."""
+        path = tmp_path / "model.onnx"
+        path.write_bytes(decoder())
+        script = (
+            "import sys, numpy, treadle\n"
+            f"session = treadle.Session({str(path)!r})\n"
+            "with session.state() as state:\n"
+            "    for length in (5, 1, 1): out = state.run({'ids': numpy.ones((1, length), numpy.int64)})['logits']\n"
+            "    assert len(state.appended) == 4\n"
+            f"names = {set(COMPILERS)!r}\n"
+            "print(session.compiles, out.tobytes().hex()[:64], *sorted(names & sys.modules.keys()))"
+        )
+        found = [
+            subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(3)
+        ]
+
+        assert found[0][0] == "2"
+        assert found[2] == ["0", found[0][1]], "the first of the others may have had to ask LLVM what CPU this is"
+
+    def test_states_of_chosen_pairs_are_stored_by_the_pairs(self, tmp_path: Path) -> None:
+        """A state of some pairs does not take the plan of all."""
+        path = tmp_path / "model.onnx"
+        path.write_bytes(decoder(1))
+        key, value = {"past.0.key": "present.0.key"}, {"past.0.value": "present.0.value"}
+        results = []
+        for _ in range(2):
+            session = treadle.Session(path)
+            results.append(session)
+            for pairs in (key, value, {**key, **value}):
+                past = {name: np.zeros((1, 4, 0, 8), np.float32) for name in ({**key, **value}.keys() - pairs.keys())}
+                with session.state(pairs) as state:
+                    assert state.run({"ids": np.ones((1, 3), np.int64), **past})["logits"].shape == (1, 3, 50)
+                    assert set(state.appended) == set(pairs)
+
+        assert [session.compiles for session in results] == [4, 0]

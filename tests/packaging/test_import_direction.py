@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {"state_forms"},
     {"model_compiler"},
-    {"padded_plans"},
+    {"compile_settings", "padded_plans"},
     {"open_plans"},
     {"plan_store"},
     {"driver"},

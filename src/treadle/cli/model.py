@@ -19,10 +19,10 @@ import numpy as np
 import treadle
 from treadle import dtypes
 from treadle.compile import runner_of
+from treadle.compile_settings import Progress
 from treadle.errors import InputError, LimitError
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import elements
-from treadle.model_compiler import Progress
 from treadle.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]

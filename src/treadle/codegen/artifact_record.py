@@ -185,11 +185,14 @@ def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str
     }
 
 
-def _result_record(form: ArraySpec | SizedSpec | OutputTemplate) -> tuple[str | None, tuple[int, ...]]:
-    """Returns dtype and shape of an output. Raises NoForm for one whose shape a run finds."""
+def _result_record(form: ArraySpec | SizedSpec | OutputTemplate) -> tuple[str | None, tuple[int, ...], bool]:
+    """Returns dtype and shape of an output, and whether the caller gives its memory.
+
+    Raises NoForm for one whose shape a run finds.
+    """
     if isinstance(form, SizedSpec):
         raise NoForm
-    return _name(form.dtype), form.shape
+    return _name(form.dtype), form.shape, form.is_given
 
 
 def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
@@ -245,7 +248,7 @@ class _Restored:
                 buffers=buffers,
                 rivals=[(one, other) for one, other in _unpacked(record["rivals"], np.int32).reshape(-1, 2).tolist()],
                 scratch_bytes=record["scratch"],
-                outputs=[OutputTemplate(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+                outputs=[OutputTemplate(tuple(shape), _dtype(name), given) for name, shape, given in record["results"]],
                 failures=FAILURES,
                 isa=self.target.isa,
                 kept=self.resources,
@@ -261,7 +264,7 @@ class _Restored:
             buffers=buffers,
             arena_bytes=record["arena"],
             scratch_bytes=record["scratch"],
-            outputs=[ArraySpec(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+            outputs=[ArraySpec(tuple(shape), _dtype(name), given) for name, shape, given in record["results"]],
             failures=FAILURES,
             isa=self.target.isa,
             kept=self.resources,

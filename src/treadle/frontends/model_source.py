@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from treadle import forking
@@ -52,6 +53,7 @@ class ModelSource:
 
     Attributes:
         path: The file; None if the model is no file.
+        form: "", for the model itself.
         reader: The front end that reads a file or bytes; None for other models.
         options: Those options of `load` that are given.
         digest: The SHA-256 of a model given as a path or as bytes; None for other models, for files that cannot be
@@ -71,7 +73,8 @@ class ModelSource:
         self._loaded: Graph | Template | None = None
         self._stamps: dict[Path, Stamp] = {}
         self._external: Sequence[str] = ()
-        self.options = {name: value for name, value in options.items() if value is not None}
+        self.form = ""
+        self.options: Mapping[str, Any] = {name: value for name, value in options.items() if value is not None}
         self.reader = front_end(model) if isinstance(model, bytes | Path) else None
         self.digest: str | None = None
         self.content_digest: str | None = None
@@ -133,6 +136,36 @@ class ModelSource:
         self._external = files
         stamps, self.content_digest = _content_digest(self.path, self.digest, files, self._digests)
         self._stamps.update(stamps)
+
+
+class ModelForm:
+    """A graph that is made of a model's.
+
+    Attributes:
+        form: Says how, uniquely for the model.
+        reader, digest, content_digest: Those of the model.
+    """
+
+    path: Path | None = None
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, source: ModelSource | ModelForm, form: str, make: Callable[[], Graph]) -> None:
+        """Make the form of `source` that `make` returns."""
+        self.form: str = f"{source.form} {form}"
+        self.reader: str | None = source.reader
+        self.digest: str | None = source.digest
+        self.content_digest: str | None = source.content_digest
+        self.is_unchanged: Callable[[], bool] = source.is_unchanged
+        self._make = make
+        self._lock = forking.lock()
+        self._made: Graph | None = None
+
+    def load(self) -> Graph:
+        """Return the graph. Raises what loading the model raises."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
 
 
 def _absolute(path: Path) -> Path:

@@ -15,6 +15,7 @@ from treadle.ops.sizes import known_sizes
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, drop_dead
 from treadle.passes.skip_padding.axes import TEXT, TOKEN, Axes, PaddedSizes
+from treadle.passes.skip_padding.in_the_way import InTheWay
 from treadle.passes.skip_padding.masks import Mask, Masks
 from treadle.passes.skip_padding.packing import FIRSTS, Packed, Packing
 from treadle.passes.skip_padding.row_ops import packed_results
@@ -39,24 +40,6 @@ class Skipped:
     kinds: tuple[str, ...]
     first: bool
     tokens: str
-
-
-@dataclass(frozen=True, slots=True)
-class InTheWay:
-    """Why the rows of padding must be computed.
-
-    Attributes:
-        reason: What is true of `node`, or of the model if there is none.
-        node: The name of a node of the model.
-        op: Its op.
-    """
-
-    reason: str
-    node: str | None = None
-    op: str | None = None
-
-    def __str__(self) -> str:
-        return self.reason if self.node is None else f"node {self.node!r} ({self.op}): {self.reason}"
 
 
 def skip_padding(graph: Graph, facts: Facts, context: PassContext) -> Skipped | InTheWay:

@@ -1,0 +1,118 @@
+"""How a session compiles its model, and where it looks for the compiled form first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from treadle import forking, knobs
+from treadle.codegen.artifact import artifact_key, load_artifact
+from treadle.codegen.artifact_record import Artifact
+from treadle.codegen.out_of_process import load_or_compile
+from treadle.frontends import LIBRARIES, ONNX
+from treadle.frontends.model_source import ModelForm, ModelSource
+from treadle.open_plans import RestPlans
+from treadle.runtime.caps import NodeCaps
+from treadle.runtime.runner import Runner
+
+if TYPE_CHECKING:
+    from treadle.driver import Options
+    from treadle.passes.base import Math, Precision
+    from treadle.plan.target import Target
+    from treadle.provider import Provider
+
+Progress = Callable[[int, int], None]
+"""(kernels done, kernels in all), called while kernels are compiled."""
+
+COMPILED_APART = (".pb", ".pbtxt", ".pt2")
+"""The suffixes of files of other front ends than ONNX's that are compiled in a child process: they declare shapes."""
+
+
+class CompileCounter:
+    """Counts the plans that a session compiles, those of the bodies of branches and loops included.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._outer: CompileCounter | None = None
+        self._lock = forking.lock()
+
+    def add(self, plans: int = 1) -> None:
+        """Count `plans` more."""
+        with self._lock:
+            self.count += plans
+            outer = self._outer
+        if outer is not None:
+            outer.add(plans)
+
+    def report_to(self, outer: CompileCounter) -> None:
+        """Let `outer` count all plans counted so far and from now on too."""
+        with self._lock:
+            self._outer = outer
+            counted = self.count
+        outer.add(counted)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileSettings:
+    """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
+
+    `nested` returns the runner of a branch's or loop's body. `counter` counts the plans. With `skip_padding`
+    only the tokens of padded texts are computed; `batch_invariant` is as in PassContext.
+    """
+
+    target: Target
+    math: Math
+    precision: Precision
+    provider: Provider | None
+    progress: Progress | None
+    nested: Callable[[Any], Runner]
+    counter: CompileCounter
+    skip_padding: bool = False
+    batch_invariant: bool = False
+
+    def artifact_key(self, source: ModelSource | ModelForm) -> str | None:
+        """Return the artifact's name in the cache folder; None if such a model has no artifact."""
+        if source.content_digest is None or source.reader is None or self.provider is not None:
+            return None
+        if knobs.get("TREADLE_DEBUG"):
+            return None
+        settings = {**self._arithmetic, "form": source.form}
+        return artifact_key(source.content_digest, settings, self.target, LIBRARIES.get(source.reader))
+
+    def find_artifact(self, model: Any, source: ModelSource | ModelForm, key: str) -> Artifact | None:
+        """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
+        declares = source.reader == ONNX or (source.path is not None and source.path.suffix in COMPILED_APART)
+        if source.form or not declares:
+            return load_artifact(key, self.target)
+        content = model if source.path is None else source.path
+        return load_or_compile(content, key, self.target, self._arithmetic, source.options, self.progress)
+
+    def options(self, caps: NodeCaps) -> Options:
+        """Return the driver's options."""
+        from treadle.driver import Options
+
+        return Options(
+            target=self.target,
+            math=self.math,
+            progress=self.progress,
+            nested=self.nested,
+            on_compiled=self.counter.add,
+            precision=self.precision,
+            provider=self.provider,
+            caps=caps,
+            plans_of_rest=RestPlans,
+            batch_invariant=self.batch_invariant,
+        )
+
+    @property
+    def _arithmetic(self) -> dict[str, str | bool]:
+        return {
+            "math": self.math,
+            "precision": self.precision,
+            "batch_invariant": self.batch_invariant,
+            "skip_padding": self.skip_padding,
+        }
