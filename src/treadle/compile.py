@@ -20,6 +20,7 @@ from treadle.model_compiler import (
     tuned_limits,
 )
 from treadle.runtime.caps import NodeCaps, checked_caps
+from treadle.runtime.object_runner import runner_for
 from treadle.runtime.pool import Pool, threads_of
 from treadle.runtime.providers import TREADLE, provider_for
 from treadle.runtime.run_options import RunOptions
@@ -150,7 +151,7 @@ class Session:
         threads = threads_of(pool, "Session(pool=)")
         self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
         threads.team()  # reports a wrong environment variable now, not at the first run
-        self._runner = Runner(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
+        self._runner = runner_for(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
         self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
 
@@ -161,8 +162,8 @@ class Session:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """Name, dtype and shape of each output, in the model's order."""
-        return self._runner.interface.outputs
+        """Name, dtype and shape of each output, in the model's order; the type of one that is no tensor."""
+        return self._runner.results
 
     @property
     def graph(self) -> Graph:
@@ -200,7 +201,8 @@ class Session:
             **options: `intra_op`, `inter_op`, `pool`, `timeout`, `cancel` and `priority` of this run: see RunOptions.
 
         Returns:
-            A fresh array for each output, by name.
+            A fresh array for each output, by name. An output of an ONNX model that is no tensor comes as a Python
+            object: a sequence as a list, a map as a dict, an optional without a value as None.
 
         Raises:
             InputError: An argument does not fit.

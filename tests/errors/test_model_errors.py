@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import treadle
 from tests.models import small
-from tests.unit.frontends.onnx.sample_models import CONVOLUTION, FUNCTION, SEQUENCES, parsed
+from tests.unit.frontends.onnx.sample_models import CONVOLUTION, FUNCTION, parsed
 from treadle import frontends
 from treadle.errors import LimitError, ModelError, ModelFormatError, UnsupportedModelError
 from treadle.frontends.onnx import load
@@ -204,12 +204,14 @@ class TestStructure:
             "upgrade the onnx package, or export the model for an older opset"
         )
 
-    def test_a_sequence_as_output(self):
-        model = parsed(SEQUENCES)
-        model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
-        assert message(model, UnsupportedModelError).splitlines()[1:] == [
-            "  - output 's': it is a sequence; treadle returns tensors of its own element types only"
-        ]
+    def test_an_output_of_an_element_type_that_treadle_has_not(self):
+        model = parser.parse_model(
+            '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float8e5m2[2] y) { y = Cast <to = 19> (x) }'
+        )
+        assert message(model, UnsupportedModelError).endswith(
+            "  - output 'y': it is a tensor of an element type treadle has not; treadle returns tensors of its own "
+            "element types only"
+        )
 
 
 class TestTensors:

@@ -17,6 +17,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.codegen.build import KernelSet
+from treadle.graph.object_result import ObjectResult
 from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
@@ -31,7 +32,7 @@ from treadle.runtime.program_template import (
     StepTemplate,
     TemplateLayout,
 )
-from treadle.runtime.python_step import StoredStep, text_of
+from treadle.runtime.python_step import StoredStep, pickled_text, text_of
 from treadle.runtime.signature import Interface, Tensor
 from treadle.tracing.registry import StepLabel
 
@@ -104,6 +105,10 @@ def record_of(artifact: Artifact, resources: Resources) -> dict[str, Any] | None
     return {
         "inputs": [(one.name, _name(one.dtype), one.shape) for one in interface.inputs],
         "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
+        "made": [
+            each if isinstance(each, str) else (each.name, each.type, each.reads, pickled_text(each.make))
+            for each in interface.results
+        ],
         "bounds": [
             (name, least, None if math.isinf(most) else most) for name, (least, most) in interface.dims.bounds.items()
         ],
@@ -137,7 +142,9 @@ def artifact_of(record: Mapping[str, Any], addresses: Sequence[int], resources: 
     bounds = {name: Bounds(least, math.inf if most is None else most) for name, least, most in record["bounds"]}
     made = _Restored(addresses, [address_of(array) for array in resources.arrays], resources, target)
     return Artifact(
-        Interface(inputs, outputs, dims=OpenDims(bounds) if bounds else NOTHING),
+        Interface(
+            inputs, outputs, dims=OpenDims(bounds) if bounds else NOTHING, results=tuple(map(_made, record["made"]))
+        ),
         None if record["plan"] is None else made.program(record["plan"]),
         None if record["nodes"] is None else tuple(record["nodes"]),
         tuple(record["symbols"]),
@@ -282,6 +289,13 @@ class _Restored:
             templates = [ProgramTemplate(one) for one in bodies if isinstance(one, TemplateLayout)]
             return ControlTemplate(templates, _form(body))
         return self.kernels[body] if isinstance(body, int) else StoredStep(body)
+
+
+def _made(record: str | tuple[str, str, Sequence[str], str]) -> str | ObjectResult:
+    if isinstance(record, str):
+        return record
+    name, kind, reads, text = record
+    return ObjectResult(name, kind, tuple(reads), StoredStep(text))
 
 
 def _form(record: Mapping[str, Any]) -> ControlForm:

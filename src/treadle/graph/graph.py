@@ -9,6 +9,7 @@ import numpy as np
 
 from treadle.dtypes import DType
 from treadle.graph.node import Node
+from treadle.graph.object_result import ObjectResult
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
 
@@ -25,7 +26,8 @@ class Graph:
 
     `nodes` stand in an order in which every operand precedes its users. Value names are unique.
     Constants are values with data; they belong to the graph through the nodes that read them. `files` are those
-    beside the model's own that constants were read from.
+    beside the model's own that constants were read from. `results` is what a run
+    returns, if that is more than the outputs: names of outputs, and objects that are made from outputs.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -34,6 +36,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []
         self.files: list[str] = []
+        self.results: list[str | ObjectResult] = []
         self._names: dict[str, int] = {}
 
     def unique_name(self, wanted: str) -> str:

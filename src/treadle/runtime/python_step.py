@@ -75,17 +75,20 @@ class BoundCall:
 
 
 class StoredStep:
-    """A PythonCall or BoundCall from disk. Its function, and what that imports, is loaded by the first call."""
+    """A function of one argument from disk: a PythonCall, a BoundCall, or what makes an object of arrays.
+
+    It, and what it imports, is loaded by the first call. `text` is its form on disk.
+    """
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._step: PythonCall | BoundCall | None = None
+        self.text = text
+        self._step: Callable[[Any], Any] | None = None
 
-    def __call__(self, numbers: Any) -> Any:
-        """Calls the step."""
+    def __call__(self, argument: Any) -> Any:
+        """Calls the function."""
         if self._step is None:
-            self._step = pickle.loads(base64.b64decode(self._text))  # noqa: S301 - the owner's, as machine code is
-        return self._step(numbers)
+            self._step = pickle.loads(base64.b64decode(self.text))  # noqa: S301 - the owner's, as machine code is
+        return self._step(argument)
 
 
 def is_storable(function: object) -> bool:
@@ -98,7 +101,12 @@ def text_of(step: object) -> str | None:
     call = step.call if isinstance(step, BoundCall) else step
     if not isinstance(call, PythonCall) or not is_storable(call.function):
         return None
-    return base64.b64encode(pickle.dumps(step)).decode()
+    return pickled_text(step)
+
+
+def pickled_text(function: object) -> str:
+    """Returns the form on disk of a function that can be pickled, from which a StoredStep is made."""
+    return function.text if isinstance(function, StoredStep) else base64.b64encode(pickle.dumps(function)).decode()
 
 
 def _view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

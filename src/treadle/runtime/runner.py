@@ -13,7 +13,7 @@ from treadle.runtime.control import NESTED, CancelToken, Request
 from treadle.runtime.plans import Compile, Plans, Runnable
 from treadle.runtime.pool import threads_of
 from treadle.runtime.run_options import RunOptions, check_names, request_of
-from treadle.runtime.signature import CachedSignature, Interface
+from treadle.runtime.signature import CachedSignature, Interface, Tensor
 from treadle.runtime.threads import Threads
 
 if TYPE_CHECKING:
@@ -72,6 +72,15 @@ class Runner:
         self.recent = RecentRun(argument, names, self.interface.cached_signature(arrays), plan)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
 
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        """What a run returns, in the model's order."""
+        return self.interface.outputs
+
+    def select(self, wanted: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names of the results to return, all for None. Raises InputError for unknown names."""
+        return self.interface.select(wanted)
+
     def like(self, interface: Interface, compile_: Compile) -> Runner:
         """Return a runner of another form of the model, on the same threads within the same limits."""
         return Runner(interface, compile_, self.threads, self._common)
@@ -95,7 +104,7 @@ class Runner:
         own = _native.RunLimits()
         request = request_of(options, self.request, own)
         threads = self.threads_for(options, "run_async")
-        arrays, names = self.interface.arrays(inputs), self.interface.select(outputs)
+        arrays, names = self.interface.arrays(inputs), self.select(outputs)
         background = threads.background()
         future = RunFuture(token, background, own, threads)
         slots = max(threads.team().limits)

@@ -13,6 +13,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import InputError, MemoryLimitError
 from treadle.graph.graph import Graph
+from treadle.graph.object_result import ObjectResult
 from treadle.graph.open_dims import NOTHING, OpenDims, Place
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
@@ -34,13 +35,18 @@ class Tensor:
         name: The name, by which `run` takes and returns it.
         dtype: The element type; None if any will do (a TorchScript file does not say).
         shape: A size, or the name of an open dimension, for each axis; None if even the rank is unknown.
+        type: The type of an output that is no tensor but a list, a dict or None, such as
+            "seq(map(int64,tensor(float)))"; empty for a tensor.
     """
 
     name: str
     dtype: np.dtype[Any] | None
     shape: Shape | None
+    type: str = ""
 
     def __str__(self) -> str:
+        if self.type:
+            return f"{self.name}: {self.type}"
         return f"{self.name}: {self.dtype or 'any'}{'[...]' if self.shape is None else text(self.shape)}"
 
 
@@ -49,13 +55,15 @@ class Interface:
     """The declared inputs and outputs of a session.
 
     Tensors of strings hold text. If `objects` is true they may hold any Python object, and are not checked. `dims` is
-    what is declared of open dimensions.
+    what is declared of open dimensions. `results` is what a run returns, if that is more than the outputs: names of
+    outputs, and objects that are made from outputs.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     objects: bool = False
     dims: OpenDims = NOTHING
+    results: tuple[str | ObjectResult, ...] = ()
 
     @property
     def fixed_shapes(self) -> tuple[StaticShape, ...] | None:
@@ -134,8 +142,10 @@ def interface_of(graph: Graph | Template, *, objects: bool = False) -> Interface
         dtype = value.dtype if value.dtype is not None else dtypes.f32
         return Tensor(value.name, dtype.numpy, value.shape)
 
-    dims = graph.dims if isinstance(graph, Template) else NOTHING
-    return Interface(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects, dims)
+    inputs, outputs = tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs))
+    if isinstance(graph, Template):
+        return Interface(inputs, outputs, objects, graph.dims)
+    return Interface(inputs, outputs, objects, results=tuple(graph.results))
 
 
 def shape_of(signature: InputSignature) -> StaticShape:

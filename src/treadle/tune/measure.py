@@ -128,4 +128,13 @@ def same_everywhere(run: Run, tried: Sequence[Limits]) -> bool:
 
 
 def _bits(outputs: Mapping[str, Any]) -> list[Any]:
-    return [array.tolist() if array.dtype.kind == "O" else array.tobytes() for array in outputs.values()]
+    return [_plain(value) for value in outputs.values()]
+
+
+def _plain(value: Any) -> Any:
+    """Returns what is equal for values of the same bits: bytes of numbers, and lists, dicts and texts as they are."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.tolist() if value.dtype.kind == "O" else value.tobytes()

@@ -44,7 +44,7 @@ def test_a_sound_model_is_usable(tmp_path: Path) -> None:
     assert list(report["facts"]) == ["read", "compile", "run"]
     assert report["facts"]["read"]["ops"]["conv"] >= 1
     assert report["facts"]["read"]["constant_bytes"] > 0
-    assert report["facts"]["run"]["outputs"] == {"y": ["float32", [2, 10]]}
+    assert report["facts"]["run"]["outputs"]["y"]["shape"] == [2, 10]
 
 
 def test_it_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,11 +85,11 @@ def grows(size: int) -> onnx.ModelProto:
 
 def test_a_model_that_needs_more_memory_than_the_limit_says_so(tmp_path: Path) -> None:
     """
-    1 GiB is usable within 2 GiB and not within 128 MiB, where the run is what fails.
+    256 MiB are usable within 1 GiB and not within 128 MiB, where the run is what fails.
     """
-    path = save(grows(1 << 28), tmp_path)
+    path = save(grows(1 << 26), tmp_path)
 
-    assert check(path, "--memory", "2048")[0] == 0
+    assert check(path, "--memory", "1024", "--seconds", "300")[0] == 0
     code, report = check(path, "--memory", "128")
     assert code == 1
     assert (report["ending"], report["stage"]) == ("memory", "run")

@@ -14,6 +14,7 @@ import numpy as np
 
 import treadle
 from treadle import dtypes
+from treadle.cli.commands.run import summary
 from treadle.cli.model import make_inputs
 from treadle.compile import runner_of
 from treadle.errors import TreadleError
@@ -55,7 +56,7 @@ def judge(path: str, dims: Mapping[str, int], seconds: int, memory: int) -> None
         session = treadle.Session(graph)
         _report("compile", compiles=session.compiles, per_size=str(session.why_per_size() or ""))
         results = session.run(make_inputs(session.inputs, {}, dims, runner_of(session).interface.dims))
-        _report("run", outputs={name: [str(array.dtype), list(array.shape)] for name, array in results.items()})
+        _report("run", outputs={name: summary(value) for name, value in results.items()})
     except TreadleError as error:
         _report("refused", error=type(error).__name__, message=str(error))
     except MemoryError as error:

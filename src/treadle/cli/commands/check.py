@@ -59,7 +59,7 @@ def print_report(model: str, verdict: Verdict) -> None:
     if compiled is not None and compiled["per_size"]:
         click.echo(f"each combination of sizes is compiled for itself: {compiled['per_size']}")
     if ran is not None:
-        shapes = [f"{name} {dtype}{shape(dims)}" for name, (dtype, dims) in ran["outputs"].items()]
+        shapes = [f"{name} {each['dtype']}{shape(each['shape'])}" for name, each in ran["outputs"].items()]
         click.echo("outputs of a run: " + ", ".join(shapes))
     if verdict.ending == "usable":
         click.echo(f"\n{model} is usable: it was read, compiled and run within the limits.")

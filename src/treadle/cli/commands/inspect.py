@@ -70,7 +70,7 @@ def inspect(
     report = {
         "model": options.path,
         "inputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.inputs],
-        "outputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.outputs],
+        "outputs": [{"name": t.name, "dtype": t.type or str(t.dtype), "shape": t.shape} for t in session.outputs],
         "model_ops": dict(Counter(node.op for node in session.graph.nodes).most_common()),
         "open_plans": [open_plan(plan) for plan in session.open_plans()],
         "per_size": why and {"reason": why.reason, "nodes": [{"node": n.node, "op": n.op} for n in why.nodes]},

@@ -141,7 +141,9 @@ def percentiles(latencies: list[int]) -> dict[str, float]:
 
 
 def summary(array: Any) -> dict[str, Any]:
-    """Returns shape and dtype and, for numbers, range and mean."""
+    """Returns shape and dtype and, for numbers, range and mean; of a list its length, of other objects the type."""
+    if not isinstance(array, np.ndarray):
+        return {"dtype": type(array).__name__, "shape": [len(array)] if isinstance(array, list) else []}
     properties: dict[str, Any] = {"dtype": str(array.dtype), "shape": array.shape}
     if array.size and array.dtype.kind in "fiub":
         values = array.astype(np.float64)

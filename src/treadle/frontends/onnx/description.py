@@ -86,10 +86,10 @@ def _declared(values: Iterable[onnx.ValueInfoProto]) -> tuple[Declared, ...]:
 def _one(value: onnx.ValueInfoProto) -> Declared:
     kind = value.type
     if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
-        return Declared(value.name, _type_text(kind), None)
+        return Declared(value.name, type_text(kind), None)
     dims = kind.tensor_type.shape.dim
     shape = tuple(_size(dim) for dim in dims)
-    return Declared(value.name, _type_text(kind), shape, tuple(dim.denotation for dim in dims))
+    return Declared(value.name, type_text(kind), shape, tuple(dim.denotation for dim in dims))
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
@@ -98,18 +98,19 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     return dim.dim_param or None
 
 
-def _type_text(kind: onnx.TypeProto) -> str:
+def type_text(kind: onnx.TypeProto) -> str:
+    """Return a type as operator schemas write it, such as "seq(tensor(float))"; "" if it is not stated."""
     variant = kind.WhichOneof("value")
     if variant in ("tensor_type", "sparse_tensor_type"):
         stated = getattr(kind, variant)
         return f"{variant.removesuffix('_type')}({_ELEMENTS.get(stated.elem_type, '')})"
     if variant == "sequence_type":
-        return f"seq({_type_text(kind.sequence_type.elem_type)})"
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
     if variant == "optional_type":
-        return f"optional({_type_text(kind.optional_type.elem_type)})"
+        return f"optional({type_text(kind.optional_type.elem_type)})"
     if variant == "map_type":
         key = _ELEMENTS.get(kind.map_type.key_type, "")
-        return f"map({key},{_type_text(kind.map_type.value_type)})"
+        return f"map({key},{type_text(kind.map_type.value_type)})"
     return ""
 
 

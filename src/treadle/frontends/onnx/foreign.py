@@ -2,11 +2,12 @@
 
 Values that no treadle tensor can hold (sequences, optionals, maps, float8, ...) never leave such calls:
 an Opaque value is the recipe of one, and every reader runs the recipe again. ONNX operators have no
-side effects, so that gives the same result.
+side effects, so that gives the same result. One that the model returns is made after each run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -20,10 +21,12 @@ from treadle.frontends.onnx.names import captured, graphs_of
 from treadle.frontends.onnx.nested import is_stated, node_types
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.opsets import domain_of
-from treadle.frontends.onnx.reference import ForeignFunction, Fragment
+from treadle.frontends.onnx.reference import ForeignFunction, Fragment, ObjectFunction
 from treadle.frontends.onnx.shapes import RULES, ForeignInfer
 from treadle.frontends.onnx.types import NUMBERS, tensor_type, with_article
+from treadle.frontends.onnx.zip_map import ZipMap
 from treadle.graph.value import Value
+from treadle.ops.op import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +95,24 @@ def _respelled(proto: onnx.NodeProto) -> onnx.NodeProto:
     del copy.attribute[:]
     copy.attribute.extend([*kept, helper.make_attribute(name, spellings.get(old, old))])
     return copy
+
+
+def object_function(
+    binding: Opaque, versions: Mapping[str, int], functions: Functions
+) -> Callable[[Sequence[Array]], Any]:
+    """The function that makes an opaque value from the tensors that its recipe reads.
+
+    Raises Unsupported if the onnx package cannot make it, or it is a tensor of an element type that treadle has not.
+    """
+    if binding.type.HasField("tensor_type"):
+        raise Unsupported(f"it is {described(binding)}; treadle returns tensors of its own element types only")
+    if [node.op_type for node in binding.nodes] == ["ZipMap"]:
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in binding.nodes[0].attribute}
+        texts = [label.decode() for label in attributes.get("classlabels_strings", ())]
+        return ZipMap(list(attributes.get("classlabels_int64s", ())) or texts)
+    nested = any(True for node in binding.nodes for _ in graphs_of(node))
+    local = tuple(functions.values()) if nested else ()
+    return ObjectFunction(Fragment(binding.nodes, tuple(binding.reads), (binding.name,), versions, local), binding.type)
 
 
 def _recipe(proto: onnx.NodeProto, env: Mapping[str, Binding]) -> tuple[dict[str, Value], tuple[onnx.NodeProto, ...]]:

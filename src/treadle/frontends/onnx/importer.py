@@ -8,11 +8,12 @@ from functools import partial
 import numpy as np
 import onnx
 
-from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.caps import cap_workers
 from treadle.frontends.onnx.check import check_model
-from treadle.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
+from treadle.frontends.onnx.description import type_text
+from treadle.frontends.onnx.foreign import Binding, Opaque, add_call, object_function, opaque_tensor, reads_opaque
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from treadle.frontends.onnx.known import Known
 from treadle.frontends.onnx.loops import Formal, Imported, Retries, add_loop, loop_node, scan_node, scan_results
@@ -28,6 +29,7 @@ from treadle.frontends.onnx.table import RULES
 from treadle.frontends.onnx.tensors import sparse_to_array, to_array
 from treadle.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_type
 from treadle.graph.graph import Graph
+from treadle.graph.object_result import ObjectResult
 from treadle.graph.value import Value
 
 _FIRST_SCAN = 9
@@ -120,13 +122,11 @@ class _Importer:
         self._known.add_inputs(self._graph.inputs)
 
     def _outputs(self, proto: onnx.GraphProto, scope: _Scope, symbols: Symbols) -> None:
+        objects: dict[str, Opaque] = {}
         for entry in proto.output:
             binding = self._look_up(entry.name, scope)
             if isinstance(binding, Opaque):
-                self._faults.add(
-                    f"output {entry.name!r}",
-                    Unsupported(f"it is {described(binding)}; treadle returns tensors of its own element types only"),
-                )
+                objects[entry.name] = binding
             elif binding is not None:
                 stated = tensor_type(entry.type)
                 if None not in (stated, binding.dtype) and stated != binding.dtype:
@@ -138,6 +138,26 @@ class _Importer:
                 self._graph.outputs.append(binding)
             elif not self._faults:
                 self._faults.add(f"output {entry.name!r}", "it depends on an operand that a function call leaves out")
+
+        made = {name: self._object_result(name, binding, scope) for name, binding in objects.items()}
+        if made and not self._faults:
+            self._graph.results = [made.get(entry.name) or entry.name for entry in proto.output]
+
+    def _object_result(self, name: str, binding: Opaque, scope: _Scope) -> ObjectResult | None:
+        """The Python object that `binding` stands for; the tensors that it is made from become outputs of the graph."""
+        try:
+            make = object_function(binding, scope.versions, self._functions)
+        except Fault as fault:
+            self._faults.add(f"output {name!r}", fault)
+            return None
+        self._builder.name = name
+        reads = []
+        for value in binding.reads.values():
+            made = value if value.producer is not None else self._builder.add("identity", value)
+            if made not in self._graph.outputs:
+                self._graph.outputs.append(made)
+            reads.append(made.name)
+        return ObjectResult(name, type_text(binding.type), tuple(reads), make)
 
     def _look_up(self, name: str, scope: _Scope) -> Binding:
         tensor = scope.pending.pop(name, None)

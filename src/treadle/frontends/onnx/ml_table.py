@@ -14,5 +14,4 @@ RULES: dict[str, Rule] = {
     "Scaler": features.scaler,
     "TreeEnsembleClassifier": trees.tree_classifier,
     "TreeEnsembleRegressor": trees.tree_regressor,
-    "ZipMap": refused.zip_map,
 }

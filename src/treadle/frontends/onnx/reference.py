@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ class ForeignFunction:
     def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
         self._names = fragment.inputs
         self._dtypes = tuple(dtypes)
-        self._fragment = fragment
+        self.fragment = fragment
         self._evaluator: ReferenceEvaluator | None = None
         if not _is_slow_to_make(fragment.nodes):
             try:
@@ -66,7 +66,7 @@ class ForeignFunction:
                 raise Unsupported(f"the onnx package cannot run it: {first_line(error)}") from None
 
     def __reduce__(self) -> Any:
-        fragment = self._fragment
+        fragment = self.fragment
         nodes, functions = (
             [proto.SerializeToString() for proto in some] for some in (fragment.nodes, fragment.functions)
         )
@@ -81,13 +81,19 @@ class ForeignFunction:
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """The results on `arrays`."""
+        return self._checked(arrays, self._tensors)
+
+    def found(self, arrays: Sequence[Array]) -> list[Any]:
+        """The results on `arrays` as the reference implementation gives them."""
+        return self._checked(arrays, list)
+
+    def _checked(self, arrays: Sequence[Array], convert: Callable[[Any], list[Any]]) -> list[Any]:
         feeds = dict(zip(self._names, arrays, strict=True))
         try:
             with np.errstate(all="ignore"):
                 if self._evaluator is None:
-                    self._evaluator = evaluator(self._fragment.model())
-                results: Any = self._evaluator.run(None, feeds)
-                return [tensor_of(found, dtype) for found, dtype in zip(results, self._dtypes, strict=True)]
+                    self._evaluator = evaluator(self.fragment.model())
+                return convert(self._evaluator.run(None, feeds))
         except MemoryError:
             raise
         except Exception as error:
@@ -95,6 +101,37 @@ class ForeignFunction:
             raise RunError(
                 f"the reference implementation failed on operands ({shapes}): {first_line(error)}"
             ) from error
+
+    def _tensors(self, found: Any) -> list[Array]:
+        return [tensor_of(each, dtype) for each, dtype in zip(found, self._dtypes, strict=True)]
+
+
+class ObjectFunction:
+    """Makes a Python object from arrays, in the order of a fragment's inputs: the fragment's one result, of this type.
+
+    A sequence is a list, an optional without a value None. Raises as ForeignFunction.
+    """
+
+    def __init__(self, fragment: Fragment, kind: onnx.TypeProto) -> None:
+        self._function = ForeignFunction(fragment, ())
+        self._kind = kind
+
+    def __reduce__(self) -> Any:
+        return _object, (self._function, self._kind.SerializeToString())
+
+    def __call__(self, arrays: Sequence[Array]) -> Any:
+        """The object."""
+        return python_of(self._function.found(arrays)[0], self._kind)
+
+
+def python_of(found: Any, kind: onnx.TypeProto) -> Any:
+    """A result of the reference implementation, of this type, as a Python object."""
+    variant = kind.WhichOneof("value")
+    if variant == "optional_type":
+        return None if found is None else python_of(found, kind.optional_type.elem_type)
+    if variant == "sequence_type":
+        return [python_of(each, kind.sequence_type.elem_type) for each in found]
+    return np.asarray(found)
 
 
 def _foreign(
@@ -109,6 +146,11 @@ def _foreign(
     made = tuple(onnx.NodeProto.FromString(each) for each in nodes)
     local = tuple(onnx.FunctionProto.FromString(each) for each in functions)
     return ForeignFunction(Fragment(made, inputs, outputs, versions, local), dtypes)
+
+
+def _object(function: ForeignFunction, kind: bytes) -> ObjectFunction:
+    """An ObjectFunction that was pickled."""
+    return ObjectFunction(function.fragment, onnx.TypeProto.FromString(kind))
 
 
 def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:

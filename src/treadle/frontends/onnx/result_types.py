@@ -116,6 +116,13 @@ def _eye_like(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kind
     return [tensor(stated) if stated else _operand(node, known, 0)]
 
 
+def _zip_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+    """A list of maps from the class labels, integers or texts, to scores."""
+    whole = any(attribute.name == "classlabels_int64s" and attribute.ints for attribute in node.attribute)
+    key = TensorProto.INT64 if whole else TensorProto.STRING
+    return [_sequence(helper.make_map_type_proto(key, helper.make_tensor_type_proto(TensorProto.FLOAT, [])))]
+
+
 RULES: dict[str, TypeRule] = {
     "BlackmanWindow": _stated("output_datatype"),
     "ConcatFromSequence": _item,
@@ -138,4 +145,5 @@ RULES: dict[str, TypeRule] = {
     "SequenceMap": _sequence_map,
     "SplitToSequence": _sequence_of_first,
     "TreeEnsembleClassifier": _labels("classlabels_int64s"),
+    "ZipMap": _zip_map,
 }

@@ -43,6 +43,13 @@ def array(item):
     return numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else np.asarray(item)
 
 
+def result(item):
+    """What a run has to return for `item`: an array, or a list of them."""
+    if isinstance(item, onnx.SequenceProto):
+        return [result(each) for each in numpy_helper.to_list(item)]
+    return [result(each) for each in item] if isinstance(item, list) else array(item)
+
+
 def complaint(case):
     """None if treadle gives what the case wants, else what differs or which error came."""
     try:
@@ -50,8 +57,10 @@ def complaint(case):
         for inputs, wanted in case.data_sets:
             names = [value.name for value in case.model.graph.input]
             found = evaluate(graph, {name: array(item) for name, item in zip(names, inputs, strict=False)})
+            made = [each for each in graph.results if not isinstance(each, str)]
+            found.update((each.name, each.make([found[read] for read in each.reads])) for each in made)
             for value, item in zip(case.model.graph.output, wanted, strict=True):
-                compare(found[value.name], array(item), case)
+                compare(found[value.name], result(item), case)
     except (TreadleError, AssertionError) as error:
         return f"{type(error).__name__}: {error}"
     return None
@@ -59,6 +68,11 @@ def complaint(case):
 
 def compare(found, wanted, case):
     """Raise AssertionError unless `found` has the shape, dtype and (nearly) the elements of `wanted`."""
+    if isinstance(wanted, list):
+        assert isinstance(found, list)
+        for each, other in zip(found, wanted, strict=True):
+            compare(each, other, case)
+        return
     assert found.shape == wanted.shape
     if wanted.dtype.kind in "OUS":
         assert found.astype(str).tolist() == wanted.astype(str).tolist()

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import treadle
-from treadle.errors import ModelError, TreadleError, UnsupportedModelError
+from treadle.errors import ModelError, RunError, TreadleError, UnsupportedModelError
 
 X = np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
@@ -239,12 +239,29 @@ def test_a_feature_that_rows_do_not_have_is_an_error_of_the_run() -> None:
     assert free.run({"x": np.zeros((1, 2), np.float32)})["y"].tolist() == [[10]]
 
 
-def test_lists_of_maps_are_refused_with_what_to_do() -> None:
+@pytest.mark.parametrize(
+    ("labels", "keys"),
+    [({"classlabels_int64s": [4, 5, 6, 9]}, [4, 5, 6, 9]), ({"classlabels_strings": [*"abcd"]}, [*"abcd"])],
+)
+def test_maps_of_scores_come_as_a_list_of_dicts(labels: dict[str, list[Any]], keys: list[Any]) -> None:
     """
-    ZipMap is what skl2onnx puts behind a classifier unless told not to.
+    ZipMap is what skl2onnx puts behind a classifier unless told not to. Keys and scores are Python's own.
     """
-    with pytest.raises(UnsupportedModelError, match="zipmap"):
-        session("ZipMap", X, classlabels_int64s=[0, 1, 2, 3])
+    (maps,) = run("ZipMap", X, **labels)
+
+    assert maps == [dict(zip(keys, row, strict=True)) for row in X.tolist()]
+    assert {type(score) for row in maps for score in row.values()} == {float}
+
+
+def test_maps_need_a_score_for_each_label() -> None:
+    """
+    The error names the output, and the session stays usable.
+    """
+    one = session("ZipMap", X, classlabels_int64s=[0, 1])
+
+    with pytest.raises(RunError, match="output 'y0': ZipMap: wanted scores of 2 classes, got shape"):
+        one.run({"x": X})
+    assert session("ZipMap", X[:, :2], classlabels_int64s=[0, 1]).run({"x": X[:1, :2]})
 
 
 def test_probabilities_of_several_support_vector_classes_are_refused() -> None:

@@ -1,17 +1,8 @@
 """Operators of ai.onnx.ml that treadle refuses; the errors say what to do instead."""
 
-from typing import NoReturn
-
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-
-
-def zip_map(node: OnnxNode, b: Builder) -> NoReturn:  # noqa: ARG001 - a rule
-    raise Unsupported(
-        "it makes a list of maps, and treadle returns tensors; export the model without it "
-        "(skl2onnx: options={'zipmap': False}), so that the scores come as a matrix"
-    )
 
 
 def svm_classifier(node: OnnxNode, b: Builder) -> None:  # noqa: ARG001 - a rule
