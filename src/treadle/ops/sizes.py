@@ -17,7 +17,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
-from treadle.graph.dim import DimExpr, floor_int, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, at_least, floor_int, is_expression, maximum, minimum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -155,7 +155,7 @@ def _divide(dtype: DType, left: Any, right: Any) -> Any:
         if not is_expression(left) and not is_expression(right):
             quotient = abs(left) // abs(right)
             return quotient if (left < 0) == (right < 0) else -quotient
-        if not (left >= 0 and right > 0):
+        if not all(at_least(number, 0) or number >= 0 for number in (left, right)):
             raise _UnknownError
         return left // right
     _whole(dtype, left, right)
