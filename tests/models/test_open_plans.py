@@ -179,7 +179,7 @@ def test_one_plan_serves_all_sizes_in_front_of_what_data_sizes() -> None:
 def test_results_of_unknown_shape_are_a_reason() -> None:
     """The onnx package's reference computes what has no rule; the reason names the node."""
     w = ModelWriter()
-    session = treadle.Session(w.model({"x": (FLOAT, ["n", 8])}, {w.op("Unique", "x"): (FLOAT, None)}))
+    session = treadle.Session(w.model({"x": (FLOAT, ["n", 8])}, {w.op("Unique", "x", axis=0): (FLOAT, None)}))
 
     assert str(session.why_per_size()).startswith("only Python can tell the shape of a result: unique0 (")
 

@@ -22,6 +22,7 @@ from treadle.frontends.onnx.rules import (
     shape,
     skip_norm,
     softmax,
+    unique,
 )
 from treadle.frontends.onnx.rules.rule import Rule
 
@@ -172,6 +173,7 @@ RULES: dict[str, Rule] = {
     "TopK": gather.top_k,
     "Transpose": reshape.transpose,
     "Trilu": shape.trilu,
+    "Unique": unique.unique,
     "Unsqueeze": reshape.unsqueeze,
     "Upsample": resize.upsample,
     # constants and shapes
