@@ -357,7 +357,9 @@ class RestPlans:
         from treadle.passes.specialize import numbers_of
 
         model = OpenModel(lambda: rest, rest.inputs, options, numbers=numbers_of(rest))
-        return self._plans.bind_sizes(model, sizes, outputs)
+        # A plan that is compiled for 1 may serve no other size.
+        hints = {name: 2 if size == 1 else size for name, size in sizes.items()}
+        return self._plans.bind_sizes(model, sizes, outputs, hints)
 
 
 class _Form:

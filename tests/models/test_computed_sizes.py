@@ -159,6 +159,32 @@ def test_inputs_have_open_sizes_in_front_of_computed_ones(build: Callable[[Model
     assert session.compiles == first_count
 
 
+@pytest.mark.parametrize("build", [top, first, last, ranged, filled], ids=lambda build: build.__name__)
+def test_one_is_no_special_number(build: Callable[[ModelWriter, str], str]) -> None:
+    """A first run that finds one element compiles a plan for all numbers."""
+    session = treadle.Session(modelled(build))
+    session.run(dict(rows(1)[0]))
+    first_count = session.compiles
+    for given in rows(6, 7, 4):
+        session.run(dict(given))
+    assert session.compiles <= first_count + 1
+    before = session.compiles
+    for given in rows(11, 1, 5):
+        session.run(dict(given))
+    assert session.compiles == before
+
+
+def test_sizes_and_values_of_one_name_are_two() -> None:
+    """A dimension of an input, and an input whose element is a size."""
+    w = ModelWriter()
+    y = w.op("MatMul", w.op("TopK", "x", "n", axis=0, outputs=2), w.random(WIDTH, 8))
+    model = w.model(
+        {"x": (FLOAT, ["n", WIDTH]), "n": (INT64, [1])}, {y: (FLOAT, None), w.op("Neg", "x"): (FLOAT, None)}
+    )
+    given = [(rows(5, count=count)[0]["x"], np.array([n])) for count, n in ((24, 5), (31, 7), (9, 9))]
+    run_both(model, [{"x": x, "n": n} for x, n in given])
+
+
 def chain() -> onnx.ModelProto:
     """The largest rows, those of them that a mask chooses, and so many of the first of these as a sum says."""
     w = ModelWriter()

@@ -184,6 +184,7 @@ class _Rest:
         """The values in front that the inputs of the graph are."""
         self._counted = {node.output: node for node in cut.counted}
         self._told: list[str] = []
+        self._names: dict[int, str] = {}
         self._copies: dict[Value, Value] = {}
         deciding = cut.deciding()
         for value in deciding:
@@ -218,8 +219,8 @@ class _Rest:
 
     def _add_numbers(self, value: Value) -> None:
         count = elements(value.static_shape)
-        names = [value.name] if count == 1 else [f"{value.name}[{number}]" for number in range(count)]
-        self._told += names
+        wanted = [value.name] if count == 1 else [f"{value.name}[{number}]" for number in range(count)]
+        names = [self._told_by_data(name) for name in wanted]
         self.numbers.append(value)
         self._copies[value] = self._sizes(value, names)
 
@@ -241,8 +242,7 @@ class _Rest:
         shape: Shape = tuple(map(self._named, operand.static_shape))
         if node is not None:
             axis = normalize_axis(node.attrs["axis"], len(shape))
-            shape = (*shape[:axis], value.name, *shape[axis + 1 :])
-            self._told.append(value.name)
+            shape = (*shape[:axis], self._told_by_data(value.name), *shape[axis + 1 :])
             self.numbers.append(node.operand(1))
         self.operands.append(operand)
         self._copies[value] = Value(self.graph.unique_name(value.name), value.dtype, shape)
@@ -252,8 +252,20 @@ class _Rest:
         """The name of an expression; a number as it is."""
         if not is_expression(size):
             return size
-        name = str(size)
-        self.dims[name] = size
+        name = self._names.get(id(size))
+        if name is None:
+            name = self._names[id(size)] = self._unused(str(size))
+            self.dims[name] = size
+        return name
+
+    def _told_by_data(self, wanted: str) -> str:
+        """A name like `wanted` for a size that data tells."""
+        self._told.append(self._unused(wanted))
+        return self._told[-1]
+
+    def _unused(self, name: str) -> str:
+        while name in self.dims or name in self._told:
+            name += "'"
         return name
 
 
