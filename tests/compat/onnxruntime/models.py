@@ -35,6 +35,26 @@ def tensor(name: str, kind: int, shape: Sequence[int | str | None] | None) -> on
     return helper.make_tensor_value_info(name, kind, shape)
 
 
+def classifier() -> bytes:
+    """x + x as a list of maps from the labels 7, 8, 9, and x + x."""
+    maps = onnx.ValueInfoProto(name="maps")
+    maps.type.sequence_type.elem_type.map_type.key_type = INT
+    maps.type.sequence_type.elem_type.map_type.value_type.tensor_type.elem_type = FLOAT
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["x2"]),
+        helper.make_node("ZipMap", ["x2"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[7, 8, 9]),
+    ]
+    outputs = [maps, tensor("x2", FLOAT, ["batch", 3])]
+    return model(nodes, [tensor("x", FLOAT, ["batch", 3])], outputs, domains=["ai.onnx.ml"])
+
+
+def rows() -> bytes:
+    """The rows of x as a sequence, each [1, 3]."""
+    split = helper.make_node("SplitToSequence", ["x"], ["rows"], axis=0)
+    sequence = helper.make_tensor_sequence_value_info("rows", FLOAT, None)
+    return model([split], [tensor("x", FLOAT, ["batch", 3])], [sequence])
+
+
 def two_outputs() -> bytes:
     """y = x @ w (3 x 4: 0 to 11), j = i + i."""
     weights = np.arange(12, dtype=np.float32)

@@ -36,6 +36,24 @@ def test_outputs_come_in_the_order_of_their_names(ort: ModuleType, names: Any) -
     assert [result.dtype for result in results] == [np.float32, np.int64]
 
 
+def test_maps_of_scores_come_as_dicts(ort: ModuleType) -> None:
+    """skl2onnx's classifiers end so; ONNX Runtime gives Python's own numbers too."""
+    made = session(ort, models.classifier())
+    results = made.run(None, {"x": X})
+    assert [(one.name, one.type) for one in made.get_outputs()] == [
+        ("maps", "seq(map(int64,tensor(float)))"),
+        ("x2", "tensor(float)"),
+    ]
+    assert results[0] == [{7: 2.0, 8: 2.0, 9: 2.0}] * 2
+    assert made.run(["maps"], {"x": X}) == [results[0]]
+
+
+def test_sequences_come_as_lists(ort: ModuleType) -> None:
+    (rows,) = session(ort, models.rows()).run(["rows"], {"x": X})
+    assert isinstance(rows, list)
+    assert [row.tolist() for row in rows] == [[[1, 1, 1]]] * 2
+
+
 def test_an_output_may_be_asked_for_twice(ort: ModuleType) -> None:
     first, second = session(ort).run(["j", "j"], FEEDS)
     np.testing.assert_array_equal(first, second)
