@@ -20,7 +20,10 @@ _TYPES = {
     "F": frozenset({"tensor(float)"}),
     "I": frozenset({"tensor(int32)"}),
     "L": frozenset({"tensor(int64)"}),
+    "N": frozenset({"tensor(int32)", "tensor(int64)"}),
+    "U": frozenset({"tensor(uint8)"}),
     "V": _BYTES | {"tensor(float)"},
+    "Z": frozenset({"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
     "R": frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}),
 }
 """Type variable -> the types it stands for, the same one in all operands of a node."""
@@ -111,12 +114,25 @@ SIGNATURES: dict[str, Signature] = {
         ),
         _signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
         _signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),
+        _signature(
+            "GatherBlockQuantized",
+            "data:U indices:N scales:R zero_points:U?",
+            "output:R",
+            {"bits": _INT, "block_size": _INT, "gather_axis": _INT, "quantize_axis": _INT},
+        ),
         _signature("Gelu", "X:R", "Y:R", {}),
         _signature(
             "MatMulIntegerToFloat",
             "A:A B:B a_scale:F b_scale:F a_zero_point:A? b_zero_point:B? bias:F?",
             "Y:F",
             {},
+        ),
+        _signature(
+            "MatMulNBits",
+            "A:R B:U scales:R zero_points:Z? g_idx:I? bias:R?",
+            "Y:R",
+            {"K": _INT, "N": _INT, "accuracy_level": _INT, "bits": _INT, "block_size": _INT, "weight_prepacked": _INT},
+            *("K", "N", "block_size"),
         ),
         _signature(
             "MultiHeadAttention",

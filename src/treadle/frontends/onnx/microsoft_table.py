@@ -1,6 +1,6 @@
 """Operator of com.microsoft -> rule, one line each. Others are refused: the onnx package has no reference for them."""
 
-from treadle.frontends.onnx.rules import attention, fused, quantized, rotary, skip_norm
+from treadle.frontends.onnx.rules import attention, blocks, fused, quantized, rotary, skip_norm
 from treadle.frontends.onnx.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -14,8 +14,10 @@ RULES: dict[str, Rule] = {
     "FusedConv": fused.fused_conv,
     "FusedGemm": fused.fused_gemm,
     "FusedMatMul": fused.fused_matmul,
+    "GatherBlockQuantized": blocks.gather_blocks,
     "Gelu": fused.gelu,
     "MatMulIntegerToFloat": quantized.matmul_to_float,
+    "MatMulNBits": blocks.matmul_n_bits,
     "MultiHeadAttention": attention.multi_head_attention,
     "QAttention": attention.quantized_attention,
     "QGemm": quantized.gemm,

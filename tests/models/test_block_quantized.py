@@ -1,0 +1,100 @@
+"""Weights of 2, 4 and 8 bits with a scale for each block (com.microsoft)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle
+from tests.models.contrib import Array, OneNode, close, some
+
+ROWS, DEPTH, BLOCK = 6, 40, 16
+BLOCKS = 3
+
+
+def packed(numbers: Array, bits: int) -> Array:
+    """Numbers [rows, n] in bytes, the first in the lowest bits; what is missing of a byte is 0."""
+    each = 8 // bits
+    full = np.pad(numbers, ((0, 0), (0, -numbers.shape[1] % each))).reshape(len(numbers), -1, each)
+    return np.asarray((full << (np.arange(each) * bits)).sum(-1)).astype(np.uint8)
+
+
+def drawn(bits: int, *shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng([seed, bits]).integers(0, 1 << bits, shape)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("zeros", ["none", "packed", "floats"])
+def test_products_are_those_of_dequantized_weights(bits: int, zeros: str) -> None:
+    """K does not fill the last block; zero points of an odd number of blocks do not fill the last byte."""
+    x, bias = some(2, 5, DEPTH), some(ROWS, seed=1)
+    weights = drawn(bits, ROWS, BLOCKS * BLOCK)
+    scales = (some(ROWS, BLOCKS, seed=2) ** 2 + 0.1).astype(np.float32)
+    starts = drawn(bits, ROWS, BLOCKS, seed=3)
+    given = {"none": None, "packed": packed(starts, bits), "floats": starts.astype(np.float32)}[zeros]
+    begin = np.full_like(starts, 1 << (bits - 1)) if zeros == "none" else starts
+    real = (weights - np.repeat(begin, BLOCK, axis=1)) * np.repeat(scales.astype(np.float64), BLOCK, axis=1)
+    held = {"w": packed(weights, bits).reshape(ROWS, BLOCKS, -1), "scales": scales, "zeros": given}
+    operands = {"x": x, **held, "groups": None, "bias": bias}
+    names = frozenset(name for name, array in operands.items() if name != "x" and array is not None)
+    attributes = {"K": DEPTH, "N": ROWS, "bits": bits, "block_size": BLOCK}
+    node = OneNode("MatMulNBits", operands, names, attributes=attributes)
+    wanted = x.astype(np.float64) @ real[:, :DEPTH].T + bias
+
+    close(node.run(), [wanted], rtol=1e-4, atol=1e-4)
+    close(node.run(is_open=True), [wanted], rtol=1e-4, atol=1e-4)
+    if zeros != "floats" or bits == 4:
+        close(node.run_by_onnxruntime(), [wanted], rtol=1e-3, atol=1e-3)
+
+
+def test_products_of_halves_have_their_digits() -> None:
+    x = some(3, 32, dtype=np.float16)
+    weights = drawn(4, ROWS, 32)
+    scales = np.full((ROWS, 2), 0.125, np.float16)
+    operands = {"x": x, "w": packed(weights, 4).reshape(ROWS, 2, -1), "scales": scales}
+    attributes = {"K": 32, "N": ROWS, "bits": 4, "block_size": 16}
+    node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=attributes)
+
+    close(node.run(), [x.astype(np.float64) @ ((weights - 8) * 0.125).T], rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_rows_are_gathered_as_they_are_stored(bits: int, has_zeros: bool) -> None:
+    table = drawn(bits, 7, 32)
+    scales = (some(7, 2) ** 2 + 0.1).astype(np.float32)
+    starts = drawn(bits, 7, 2, seed=1)
+    ids = np.array([[3, 0, 6], [1, 1, 2]])
+    begin = starts if has_zeros else np.full_like(starts, 1 << (bits - 1))
+    wanted = ((table - np.repeat(begin, 16, axis=1)) * np.repeat(scales.astype(np.float64), 16, axis=1))[ids]
+    operands = {"table": packed(table, bits), "ids": ids, "scales": scales}
+    if has_zeros:
+        operands["zeros"] = packed(starts, bits)
+    attributes = {"bits": bits, "block_size": 16, "quantize_axis": 1, "gather_axis": 0}
+    held = frozenset(operands) - {"ids"}
+    node = OneNode("GatherBlockQuantized", operands, held, attributes=attributes)
+
+    close(node.run(), [wanted])
+    close(node.run(is_open=True), [wanted])
+    close(node.run_by_onnxruntime(), [wanted])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"bits": 3}, "'bits' must be one of 2, 4, 8, got 3"),
+        ({"weight_prepacked": 1}, "'weight_prepacked' must be 0"),
+        ({"K": 64}, "input number 1 must have 192 elements, got 96"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(attributes: dict[str, object], message: str) -> None:
+    operands = {
+        "x": some(2, 32),
+        "w": packed(drawn(4, ROWS, 32), 4).reshape(ROWS, 2, -1),
+        "scales": np.ones((ROWS, 2), np.float32),
+    }
+    whole = {"K": 32, "N": ROWS, "bits": 4, "block_size": 16, **attributes}
+    node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=whole)
+
+    with pytest.raises(treadle.errors.TreadleError, match=message):
+        treadle.Session(node.model(is_open=False))
