@@ -66,7 +66,36 @@ def tensorflow_names() -> str:
     return _table(("where", "what there is"), rows)
 
 
+_OPSETS = {"": 26, "ai.onnx.ml": 5}
+"""Domain -> the operator set up to which its operators are listed, that of the oldest onnx package treadle takes."""
+
+_WITHOUT_KERNEL = {"LRN", "SVMClassifier"}
+"""Operators with a rule that the reference computes all the same."""
+
+_REFUSED = {"ZipMap"}
+
+
+def onnx_ops() -> str:
+    """Returns the table of ONNX operators: which kernels compute, and which the onnx package's reference."""
+    from onnx import defs
+
+    from treadle.frontends.onnx import microsoft_table, ml_table, table
+
+    rows = []
+    for domain, rules in (("", table.RULES), ("ai.onnx.ml", ml_table.RULES)):
+        first: dict[str, int] = {}
+        for schema in defs.get_all_schemas_with_history():
+            if schema.domain == domain:
+                first[schema.name] = min(first.get(schema.name, schema.since_version), schema.since_version)
+        known = {name for name, version in first.items() if version <= _OPSETS[domain]}
+        native = set(rules) - _WITHOUT_KERNEL - _REFUSED
+        rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native - _REFUSED))))
+    rows.append(("`com.microsoft`", _code(sorted(microsoft_table.RULES)), "none: others are refused by name"))
+    return _table(("domain", "by kernels", "by reference, as Python steps"), rows)
+
+
 TABLES: list[tuple[str, str, Callable[[], str]]] = [
+    ("onnx.md", "ops", onnx_ops),
     ("settings.md", "table", settings),
     ("pytorch.md", "table", torch_names),
     ("pytorch.md", "ops", aten_ops),
