@@ -91,7 +91,10 @@ def join_stages(graph: Graph, context: PassContext, stage_of: Callable[[Behind],
 
 
 def _as_i64(graph: Graph, value: Value) -> Value:
-    return value if value.dtype == dtypes.i64 else graph.add("cast", [value], {"to": dtypes.i64}).output
+    if value.dtype == dtypes.i64:
+        return value
+    wide = graph.value(f"{value.name}.i64", dtypes.i64, value.shape)
+    return graph.add("cast", [value], {"to": dtypes.i64}, outputs=[wide]).output
 
 
 @dataclass(frozen=True, slots=True)
