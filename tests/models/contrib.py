@@ -55,7 +55,7 @@ class OneNode:
         for name, array in found.items():
             np.testing.assert_array_equal(array, again[name])
         if not may_call:
-            assert [call.op for plan in one.plans() for call in plan.calls if call.spec is None] == []
+            assert [call.op for plan in one.plans() for call in plan.calls if call.function is not None] == []
         return found
 
     def run_by_onnxruntime(self) -> dict[str, Array]:

@@ -122,6 +122,20 @@ SIGNATURES: dict[str, Signature] = {
         ),
         _signature("Gelu", "X:R", "Y:R", {}),
         _signature(
+            "GroupQueryAttention",
+            "query:R key:R? value:R? past_key:R? past_value:R? seqlens_k:I total_sequence_length:I cos_cache:R?"
+            " sin_cache:R? position_ids:L? attention_bias:R? head_sink:R? k_scale:F? v_scale:F? q_norm_weight:R?"
+            " k_norm_weight:R? query_seqlens:I?",
+            "output:R present_key:R? present_value:R? output_qk:R?",
+            dict.fromkeys(("k_quant_type", "v_quant_type"), _STRING)
+            | dict.fromkeys(("k_norm_epsilon", "q_norm_epsilon", "qk_norm_epsilon", "scale", "softcap"), _FLOAT)
+            | dict.fromkeys(
+                ("causal", "do_rotary", "kv_cache_bit_width", "kv_num_heads", "local_window_size", "num_heads"), _INT
+            )
+            | dict.fromkeys(("qk_output", "rotary_interleaved", "sliding_window_cache", "smooth_softmax"), _INT),
+            *("kv_num_heads", "num_heads"),
+        ),
+        _signature(
             "MatMulIntegerToFloat",
             "A:A B:B a_scale:F b_scale:F a_zero_point:A? b_zero_point:B? bias:F?",
             "Y:F",

@@ -1,6 +1,6 @@
 """Operator of com.microsoft -> rule, one line each. Others are refused: the onnx package has no reference for them."""
 
-from treadle.frontends.onnx.rules import attention, blocks, fused, quantized, rotary, skip_norm
+from treadle.frontends.onnx.rules import attention, blocks, fused, grouped_attention, quantized, rotary, skip_norm
 from treadle.frontends.onnx.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -16,6 +16,7 @@ RULES: dict[str, Rule] = {
     "FusedMatMul": fused.fused_matmul,
     "GatherBlockQuantized": blocks.gather_blocks,
     "Gelu": fused.gelu,
+    "GroupQueryAttention": grouped_attention.group_query_attention,
     "MatMulIntegerToFloat": quantized.matmul_to_float,
     "MatMulNBits": blocks.matmul_n_bits,
     "MultiHeadAttention": attention.multi_head_attention,

@@ -183,7 +183,7 @@ def _split(x: Value, count: int, b: Builder) -> Value:
 def attended(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builder) -> Value:
     """softmax(scale q k + added) v [N, tokens, width]."""
     scores = b.add("matmul", heads.q, heads.k, transpose_a=False, transpose_b=True)
-    scores = b.add("mul", scores, _scale(node, heads.q, b))
+    scores = b.add("mul", scores, scale_of(node, heads.q, b))
     for each in added:
         scores = scores if each is None else b.add("add", scores, each)
     weights = b.add("softmax", scores, axis=-1)
@@ -191,7 +191,7 @@ def attended(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Bui
     return b.add("reshape", b.add("transpose", mixed, perm=_SWAPPED), b.integers([0, 0, -1]), allowzero=False)
 
 
-def _scale(node: OnnxNode, q: Value, b: Builder) -> Value:
+def scale_of(node: OnnxNode, q: Value, b: Builder) -> Value:
     """The attribute `scale`, or 1 / sqrt(size of a head)."""
     stated = node.number("scale", 0.0)
     if stated:
