@@ -110,6 +110,8 @@ class _Cut:
     def of(cls, graph: Graph) -> _Cut | None:
         """The cut at the first sizes that depend on data; None if something else than numbers tells a size."""
         cut = cls(graph, [], [], [])
+        if any(value.dtype is dtypes.string for value in graph.outputs):  # an input or a constant
+            return None
         ready = {value for value in graph.inputs if is_known(value)}
         for node in graph.nodes:
             if any(value is not None and value.dtype is dtypes.string for value in (*node.inputs, *node.outputs)):
