@@ -39,6 +39,7 @@ from treadle.passes.specialize import (
     build_open,
     copy_graph,
     large_sample_size,
+    numbers_of,
     set_numbers,
     specialize,
     specialize_open,
@@ -49,11 +50,12 @@ from treadle.plan.target import Target
 from treadle.provider import Provider
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
-from treadle.runtime.data_stage import DataStage
+from treadle.runtime.data_stage import DataStage, StageForm
 from treadle.runtime.data_stage import Template as StageTemplate
 from treadle.runtime.executable import Body, SingleFunction
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Runnable
+from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
@@ -83,8 +85,11 @@ class PlansOfRest(Protocol):
         options: Callable[[], Options],
         sizes: Mapping[str, int],
         outputs: tuple[str, ...],
-    ) -> Runnable | None:
-        """Return a plan for `outputs` of `rest` bound to these `sizes` by name; None if none can serve them."""
+    ) -> tuple[ProgramTemplate, tuple[str, ...], Bound | None] | None:
+        """Return the template for `outputs` of `rest` that serves these `sizes` by name, and the names of its symbols.
+
+        The plan comes along if this process has compiled it. None if none can serve them.
+        """
         ...
 
 
@@ -107,6 +112,8 @@ class Options:
     """Called after each plan that is compiled."""
     streamed_weights: bool | None = None
     """Whether no cache holds the model's weights between runs; None: the compiled graph's constants decide."""
+    plans_behind: Callable[[], PlansOfRest] | None = None
+    """Makes the plans of a stage; None: as `plans_of_rest` does."""
     plans_of_rest: Callable[[], PlansOfRest] | None = None
     """Makes the plans of what follows data-dependent sizes; None: each combination of sizes is compiled for itself."""
     batch_invariant: bool = False
@@ -310,7 +317,7 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     is_whole = region.graph is graph
     joined = None if is_whole else _joined(graph, context, options)
     plan = options.plan(optimize(joined or region.graph, context))
-    if options.artifact_writer is not None and is_whole:
+    if options.artifact_writer is not None and (is_whole or joined is not None):
         options.artifact_writer.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))
     if options.on_compiled is not None:
@@ -326,20 +333,26 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
 
 def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | None:
     """Return `graph` with a node for what is behind data-dependent sizes; None if it has to run in stages."""
-    make_plans = options.plans_of_rest
+    make_plans = options.plans_behind or options.plans_of_rest
     if make_plans is None:
         return None
     options = replace(options, artifact_writer=None)
 
     def stage_of(behind: Behind) -> DataStage:
-        dtypes_of_outputs = [value.known_dtype.numpy for value in behind.graph.outputs]
-        return DataStage(dtypes_of_outputs, _BehindSizes(behind, options, make_plans()))
+        outputs = behind.graph.outputs
+        form = StageForm(
+            tuple(value.known_dtype.numpy for value in outputs),
+            tuple(value.name for value in outputs),
+            behind.sizes,
+            tuple(sorted(numbers_of(behind.graph))),
+        )
+        return DataStage(form, BehindSizes(behind, options, make_plans()))
 
     return join_stages(graph, context, stage_of)
 
 
 @dataclass(frozen=True, slots=True)
-class _BehindSizes:
+class BehindSizes:
     """Compiles what is behind data-dependent sizes: once for all of them where a plan can serve several."""
 
     behind: Behind
@@ -355,19 +368,26 @@ class _BehindSizes:
         outputs = tuple(value.name for value in graph.outputs)
         found = self.plans.bind_sizes(graph, lambda: self.options, by_name, outputs)
         if found is not None:
-            assert isinstance(found, Bound), "the plans of a rest are compiled in this process"
-            self.made.append(found)
-            return StageTemplate(found.template, [names.index(symbol) for symbol in found.symbols])
+            template, symbols, plan = found
+            if plan is not None:
+                self.made.append(plan)
+            return StageTemplate(template, [names.index(symbol) for symbol in symbols])
         fixed = copy_graph(graph)
         set_numbers(fixed, by_name)
         shapes = [
             tuple(by_name[dim] if isinstance(dim, str) else dim for dim in value.shape or ()) for value in graph.inputs
         ]
-        compiled = compile_for(fixed, self.options, shapes, outputs)
+        compiled = compile_for(fixed, replace(self.options, plans_behind=None), shapes, outputs)
         assert isinstance(compiled, Compiled), "what is planned for open sizes is planned for numbers"
         self.made.append(compiled)
         ports = compiled.plan.outputs
         return Body.of(compiled.executable.layout), [None if port.sized_in_run else port.shape for port in ports]
+
+
+def compiler_of_stage(compiled: Compiled | Open) -> BehindSizes:
+    """Return what compiles for the stage of a plan that has one."""
+    compilers = (call.control.stage.compiler for call in compiled.plan.calls if isinstance(call.control, Rest))
+    return next(compiler for compiler in compilers if isinstance(compiler, BehindSizes))
 
 
 def bind_bodies(graph: Graph, options: Options) -> None:
@@ -462,5 +482,5 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     assert isinstance(runnable, Compiled | Bound)
     plan = runnable.plan
     stages = [call.control.stage.compiler for call in plan.calls if isinstance(call.control, Rest)]
-    behind = (made for stage in stages if isinstance(stage, _BehindSizes) for made in stage.made)
+    behind = (made for stage in stages if isinstance(stage, BehindSizes) for made in stage.made)
     return [plan, *(each for made in behind for each in plans_of(made))]

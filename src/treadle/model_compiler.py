@@ -20,14 +20,15 @@ from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.compile_settings import CompileCounter, CompileSettings
 from treadle.errors import InputError
+from treadle.form_plans import FormPlans
 from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.template import Form, Template
-from treadle.open_plans import FormPlans, OpenModel, OpenPlans
+from treadle.open_plans import OpenModel, OpenPlans, RestPlans, give_compilers
 from treadle.padded_plans import WHERE as PADDING_ARGUMENT
 from treadle.padded_plans import PaddedPlans, TokenRun, tokens_name
 from treadle.passes.skip_padding.in_the_way import InTheWay
-from treadle.plan_store import PlanStore, Restored, fixed_name, main_name
+from treadle.plan_store import PlanStore, Restored, behind_name, fixed_name, main_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
@@ -37,7 +38,7 @@ from treadle.runtime.signature import CallSignature, Interface, dtype_of, interf
 from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
-    from treadle.compiled_plans import Bound, Open
+    from treadle.compiled_plans import Bound, Compiled, Open
     from treadle.driver import Options
     from treadle.plan.plan import Plan
     from treadle.plan.target import Target
@@ -246,7 +247,17 @@ class ModelCompiler:
         assert isinstance(artifact.program, Executable)
         if artifact.nodes is not None:
             self._set_nodes(artifact.nodes)
+        part = store.part(behind_name(fixed_name(outputs, [shape for _, shape in forms])))
+        give_compilers(artifact.program.stages, part, partial(self._compile_again, store, forms, outputs))
         return Restored(artifact.program, partial(self._compile_fixed, store, forms, outputs, keep=False))
+
+    def _compile_again(self, store: PlanStore, forms: Sequence[Form], outputs: tuple[str, ...]) -> Compiled:
+        """Return what `_restored` does, compiled in this process."""
+        from treadle.compiled_plans import Compiled
+
+        compiled = self._compile_fixed(store, forms, outputs, keep=False)
+        assert isinstance(compiled, Compiled), "what was stored is one plan"
+        return compiled
 
     def _compile_fixed(
         self, store: PlanStore, forms: Sequence[Form], outputs: tuple[str, ...], *, keep: bool = True
@@ -264,7 +275,9 @@ class ModelCompiler:
                 graph = self.graph
             names = names_of(graph)
             self._set_nodes(names)
-            runnable = compile_for(graph, replace(self._options(), artifact_writer=writer), shapes, outputs)
+            behind = partial(RestPlans, store.part(behind_name(fixed_name(outputs, shapes))))
+            options = replace(self._options(), artifact_writer=writer, plans_behind=behind)
+            runnable = compile_for(graph, options, shapes, outputs)
             if isinstance(runnable, Compiled):
                 store.save(writer, runnable.executable, names)
             return runnable

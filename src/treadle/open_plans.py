@@ -14,22 +14,30 @@ from treadle.errors import InternalError, TreadleError
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import StaticShape
-from treadle.graph.template import Form, Template
+from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
-from treadle.plan_store import PlanStore, Restored, StoredPlan, open_name
+from treadle.plan_store import PlanStore, Restored, StoredPlan, behind_name, open_name
+from treadle.runtime.data_stage import StageForm
+from treadle.runtime.data_stage import Template as StageTemplate
+from treadle.runtime.executable import Body, StageLayout
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Runnable
-from treadle.runtime.signature import Interface, Tensor
+from treadle.runtime.program_template import ProgramTemplate
+from treadle.runtime.program_template import StageTemplate as StageStep
+from treadle.runtime.signature import Tensor
 
 if TYPE_CHECKING:
     from treadle.codegen.artifact_writer import ArtifactWriter
-    from treadle.compiled_plans import Bound, Open
-    from treadle.driver import Options
+    from treadle.compiled_plans import Bound, Compiled, Open
+    from treadle.driver import BehindSizes, Options
 
 MOST_PLANS = 4
 """Plans that are compiled for one model, choice of outputs, and dimensions that are 0. Sizes that none of them serves
 are compiled each for itself."""
+
+
+StageBody = StageLayout | StageStep
 
 
 class OpenModel(NamedTuple):
@@ -95,7 +103,7 @@ class OpenPlans:
             if artifact.notes["closed"]:
                 self._closed.add(key)
             return True
-        plan = StoredPlan.of(artifact)
+        plan = StoredPlan.of(artifact, open_name(outputs, empty, len(self._plans.get(key, ()))))
         if plan is None:
             return False
         self._appended = artifact.appended
@@ -119,10 +127,11 @@ class OpenPlans:
         if not is_enabled("open_sizes"):
             self._reasons[key] = PerSize("TREADLE_DISABLE names open_sizes")
             return None
-        writing = nullcontext() if self._store is None else self._store.writer(open_name(outputs, key.empty, number))
+        name = open_name(outputs, key.empty, number)
+        writing = nullcontext() if self._store is None else self._store.writer(name)
         with writing as writer:
             try:
-                options = replace(model.options(), artifact_writer=writer)
+                options = replace(model.options(), artifact_writer=writer, plans_behind=self._behind(name))
                 plan = compile_open(model.load(), options, outputs, hints)
             except TreadleError as error:  # the compile for the sizes alone tells what is wrong, and where
                 if hints is None:
@@ -140,6 +149,24 @@ class OpenPlans:
         self._plans.setdefault(key, []).append(plan)
         return plan
 
+    def _behind(self, name: str) -> Callable[[], RestPlans] | None:
+        """Return what makes the plans of the stage of the plan `name`; None if they are not stored."""
+        return None if self._store is None else partial(RestPlans, self._store.part(behind_name(name)))
+
+    def _bind(
+        self, model: OpenModel, plan: Open | StoredPlan, sizes: Mapping[str, int], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
+        """Return `plan` for `outputs` bound to these `sizes` of symbols; None if it does not serve them."""
+        if not isinstance(plan, StoredPlan):
+            return plan.bind(sizes)
+        behind = self._behind(plan.name)
+        if self._store is not None:
+            compile_ = partial(_compile_stored, model, plan, outputs, behind)
+            give_compilers(plan.template.stages, self._store.part(behind_name(plan.name)), compile_)
+        executable = plan.bind(sizes)
+        show = partial(_show, model, plan, sizes, outputs, behind)
+        return None if executable is None else Restored(executable, show, plan)
+
     def _save_reason(self, writer: ArtifactWriter | None, key: _Key, model: OpenModel) -> None:
         """Store why there is no plan for `key`, so that later sessions need not find out."""
         if self._store is not None:
@@ -149,7 +176,7 @@ class OpenPlans:
     def bound(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
         """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""
         for plan in self._held(outputs):  # the oldest first: later ones do not change what served a size
-            found = _bind(model, plan, sizes, outputs)
+            found = self._bind(model, plan, sizes, outputs)
             if found is not None:
                 return found
         return None
@@ -180,7 +207,7 @@ class OpenPlans:
         """Compile the plans held for `outputs` that are from disk, so that compiled() returns them too."""
         for plan in self._held(outputs):
             if isinstance(plan, StoredPlan):
-                _compile_stored(model, plan, outputs)
+                _compile_stored(model, plan, outputs, self._behind(plan.name))
 
     def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
         """Return why sizes that no plan serves are compiled each for itself; None if a plan is compiled for them."""
@@ -207,9 +234,12 @@ class OpenPlans:
     ) -> Bound | Restored | None:
         """Return a plan that is held or stored, bound to inputs of these `shapes`; None if none serves them."""
         sizes = sizes_of(model.inputs, shapes, model.dims)
-        return None if sizes is None else self._find(model, sizes, outputs)
+        return None if sizes is None else self.find_sizes(model, sizes, outputs)
 
-    def _find(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
+    def find_sizes(
+        self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]
+    ) -> Bound | Restored | None:
+        """Return what find() does, for these `sizes` of the symbols by name."""
         with self._lock:
             bound = self.bound(model, sizes, outputs)
             if bound is not None or self._store is None:
@@ -219,7 +249,7 @@ class OpenPlans:
                 artifact = None if key in self._closed else self._store.load(open_name(outputs, key.empty, number))
                 if artifact is None or not self.hold(outputs, artifact, key.empty) or artifact.program is None:
                     return None
-                bound = _bind(model, self._plans[key][-1], sizes, outputs)
+                bound = self._bind(model, self._plans[key][-1], sizes, outputs)
         return bound
 
     def bind(
@@ -249,7 +279,7 @@ class OpenPlans:
     ) -> Bound | Restored | None:
         """Return what bind() does, for these `sizes` of the symbols by name."""
         with self._lock:
-            found = self._find(model, sizes, outputs)
+            found = self.find_sizes(model, sizes, outputs)
             if found is not None:
                 return found
             empty = self._empty(model, sizes)
@@ -264,85 +294,40 @@ class OpenPlans:
         return None if latest is None else latest.bind(sizes)
 
 
-def _bind(
-    model: OpenModel, plan: Open | StoredPlan, sizes: Mapping[str, int], outputs: tuple[str, ...]
-) -> Bound | Restored | None:
-    """Return `plan` for `outputs` bound to these `sizes` of symbols; None if it does not serve them."""
-    if not isinstance(plan, StoredPlan):
-        return plan.bind(sizes)
-    executable = plan.bind(sizes)
-    return None if executable is None else Restored(executable, partial(_show, model, plan, sizes, outputs))
-
-
-def _show(model: OpenModel, plan: StoredPlan, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Runnable:
+def _show(
+    model: OpenModel,
+    plan: StoredPlan,
+    sizes: Mapping[str, int],
+    outputs: tuple[str, ...],
+    behind: Callable[[], RestPlans] | None,
+) -> Runnable:
     """Return `plan` for `outputs` compiled in this process and bound to these `sizes`."""
-    bound = _compile_stored(model, plan, outputs).bind(sizes)
+    bound = _compile_stored(model, plan, outputs, behind).bind(sizes)
     if bound is None:
         raise InternalError(f"a plan from disk serves {dict(sizes)}, but not when it is compiled again")
     return bound
 
 
-def _compile_stored(model: OpenModel, plan: StoredPlan, outputs: tuple[str, ...]) -> Open:
-    """Return `plan` for `outputs` compiled in this process."""
+def _compile_stored(
+    model: OpenModel, plan: StoredPlan, outputs: tuple[str, ...], behind: Callable[[], RestPlans] | None
+) -> Open:
+    """Return `plan` for `outputs` compiled in this process; `behind` makes the plans of its stage."""
     from treadle.driver import compile_open
 
     if plan.compiled is None:
-        compiled = compile_open(model.load(), model.options(), outputs, plan.hints)
+        compiled = compile_open(model.load(), replace(model.options(), plans_behind=behind), outputs, plan.hints)
         if isinstance(compiled, PerSize):
             raise InternalError(f"a plan from disk cannot be compiled again: {compiled}")
         plan.compiled = compiled
     return plan.compiled
 
 
-class FormPlans:
-    """The plans of a template that does not declare its inputs.
-
-    The first shapes are compiled for themselves. Dimensions that differ from them later are open from then on: a model
-    has one plan for all of their sizes, and none that is more general than its use.
-    """
-
-    def __init__(self, load: Callable[[], Template], interface: Interface, store: PlanStore) -> None:
-        """Make the plans of the template that `load` returns, and which has this `interface`; `store` keeps them."""
-        self._load = load
-        self._interface = interface
-        self._store = store
-        self._forms: dict[tuple[tuple[str, int], ...], _Form] = {}
-        self._lock = forking.lock()
-
-    def bind(
-        self, options: Callable[[], Options], forms: Sequence[Form], outputs: tuple[str, ...]
-    ) -> Bound | Restored | None:
-        """Return a plan for `outputs` bound to inputs of these `forms`; None if they are compiled for themselves."""
-        key = tuple((dtype.name, len(shape)) for dtype, shape in forms)
-        with self._lock:
-            form = self._forms.get(key)
-            if form is None:
-                self._forms[key] = _Form(self._load, self._interface, forms, self._store)
-                return None
-        return form.bind(options, [shape for _, shape in forms], outputs)
-
-    def compiled(self, outputs: tuple[str, ...]) -> list[Open]:
-        """Return the plans held for `outputs`, the first compiled first."""
-        return [plan for form in self._forms.values() for _, plans in form.variants for plan in plans.compiled(outputs)]
-
-    def compile_stored(self, options: Callable[[], Options], outputs: tuple[str, ...]) -> None:
-        """Compile the plans held for `outputs` that are from disk, so that compiled() returns them too."""
-        for form in self._forms.values():
-            for opened, plans in form.variants:
-                plans.compile_stored(opened.model(options), outputs)
-
-    def why_per_size(self, outputs: tuple[str, ...]) -> PerSize | None:
-        """Return why further sizes are compiled each for itself; None if a plan is compiled for them."""
-        reasons = (plans.why_per_size(outputs) for form in self._forms.values() for _, plans in form.variants[-1:])
-        return next((reason for reason in reasons if reason is not None), None)
-
-
 class RestPlans:
-    """The plans of what follows data-dependent sizes in a graph: it is compiled in a run, and not stored."""
+    """The plans of what follows data-dependent sizes in a graph: it is compiled in a run."""
 
-    def __init__(self) -> None:
-        """Hold no plan yet."""
-        self._plans = OpenPlans()
+    def __init__(self, store: PlanStore | None = None) -> None:
+        """Hold no plan yet. They are kept in `store`; None: they are not."""
+        self._plans = OpenPlans(store)
 
     def bind(
         self, rest: Graph, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
@@ -352,92 +337,64 @@ class RestPlans:
 
     def bind_sizes(
         self, rest: Graph, options: Callable[[], Options], sizes: Mapping[str, int], outputs: tuple[str, ...]
-    ) -> Bound | Restored | None:
-        """Return a plan for `outputs` of `rest` bound to these `sizes` by name; None if none can serve them."""
+    ) -> tuple[ProgramTemplate, tuple[str, ...], Bound | None] | None:
+        """Return the template for `outputs` of `rest` that serves these `sizes` by name, and the names of its symbols.
+
+        The plan comes along if this process has compiled it. None if none can serve them.
+        """
         from treadle.passes.specialize import numbers_of
 
         model = OpenModel(lambda: rest, rest.inputs, options, numbers=numbers_of(rest))
         # A plan that is compiled for 1 may serve no other size.
         hints = {name: 2 if size == 1 else size for name, size in sizes.items()}
-        return self._plans.bind_sizes(model, sizes, outputs, hints)
+        found = self._plans.bind_sizes(model, sizes, outputs, hints)
+        if isinstance(found, Restored):
+            assert found.source is not None, "it was bound of a plan for all sizes"
+            return found.source.template, found.source.symbols, None
+        return None if found is None else (found.template, found.symbols, found)
 
 
-class _Form:
-    """The plans for inputs of the same dtypes and ranks: `variants`, each with more open dimensions than the last."""
+class StoredStage:
+    """Compiles for a stage from disk: takes plans from disk, or has the plan that runs it compiled again."""
 
-    def __init__(
-        self, load: Callable[[], Template], interface: Interface, first: Sequence[Form], store: PlanStore
-    ) -> None:
-        self._load = load
-        self._interface = interface
-        self._store = store
-        self._dtypes = [dtype for dtype, _ in first]
-        self._first = [shape for _, shape in first]
-        self._open: dict[tuple[int, int], int] = {}
-        self._lock = forking.lock()
-        self.variants: list[tuple[_Opened, OpenPlans]] = []
+    def __init__(self, form: StageForm, store: PlanStore, compile_: Callable[[], Compiled | Open]) -> None:
+        """Make the compiler of a stage whose plans are in `store`. `compile_` compiles the plan that runs it."""
+        self._form = form
+        self._compile = compile_
+        self._compiler: BehindSizes | None = None
+        self._plans = OpenPlans(store)
 
-    def bind(
-        self, options: Callable[[], Options], shapes: Sequence[StaticShape], outputs: tuple[str, ...]
-    ) -> Bound | Restored | None:
-        """Return a plan for `outputs` bound to inputs of these `shapes`; None if they are compiled for themselves."""
-        with self._lock:
-            if self._opens_more(shapes):
-                self.variants.append((self._opened(), OpenPlans(self._store.part(self._variant_name()))))
-            if not self.variants:
-                return None
-            for opened, plans in self.variants[:-1]:  # the oldest first, as in OpenPlans
-                sizes = sizes_of(opened.inputs, shapes)
-                bound = None if sizes is None else plans.bound(opened.model(options), sizes, outputs)
-                if bound is not None:
-                    return bound
-            opened, plans = self.variants[-1]
-            return plans.bind(opened.model(options), shapes, outputs, self._hints())
+    def make(self, sizes: Sequence[int]) -> StageTemplate | tuple[Body, list[StaticShape | None]]:
+        """Return a template for the sizes, or a program for them alone and the shapes of its outputs."""
+        form = self._form
+        by_name = dict(zip(form.sizes, sizes, strict=True))
+        numbers = frozenset(form.numbers)
+        if self._compiler is None and all(size != 0 or name in numbers for name, size in by_name.items()):
+            model = OpenModel(self._graph, (), self._options, numbers=numbers)
+            found = self._plans.find_sizes(model, by_name, form.outputs)
+            if isinstance(found, Restored) and found.source is not None:
+                return StageTemplate(found.source.template, list(map(form.sizes.index, found.source.symbols)))
+        return self._compiled().make(sizes)
 
-    def _opens_more(self, shapes: Sequence[StaticShape]) -> bool:
-        """Open the dimensions in which `shapes` differ from the first ones; True if one was not open before."""
-        before = len(self._open)
-        for at, (first, shape) in enumerate(zip(self._first, shapes, strict=True)):
-            for axis, (size, now) in enumerate(zip(first, shape, strict=True)):
-                if size != now:  # the larger one is the sample: decisions for sizes of 0 and 1 hold for no others
-                    self._open[at, axis] = max(self._open.get((at, axis), size), now)
-        return len(self._open) > before
+    def _compiled(self) -> BehindSizes:
+        from treadle.driver import compiler_of_stage
 
-    def _hints(self) -> dict[str, int]:
-        return {self._name(at, axis): size for (at, axis), size in self._open.items()}
+        if self._compiler is None:
+            self._compiler = compiler_of_stage(self._compile())
+        return self._compiler
 
-    def _name(self, at: int, axis: int) -> str:
-        return f"{self._interface.inputs[at].name}_{axis}"
+    def _graph(self) -> Graph:
+        return self._compiled().behind.graph
 
-    def _variant_name(self) -> str:
-        """The first forms, and the dimensions that are open, each with the size that its plan is compiled for."""
-        first = [(dtype.name, list(shape)) for dtype, shape in zip(self._dtypes, self._first, strict=True)]
-        return f"form {first} {sorted(self._open.items())}"
-
-    def _opened(self) -> _Opened:
-        """Return the template with shapes for its inputs."""
-        inputs = tuple(
-            Value(
-                tensor.name,
-                dtype,
-                tuple(self._name(at, axis) if (at, axis) in self._open else size for axis, size in enumerate(shape)),
-            )
-            for at, (tensor, dtype, shape) in enumerate(
-                zip(self._interface.inputs, self._dtypes, self._first, strict=True)
-            )
-        )
-        return _Opened(self._load, inputs)
+    def _options(self) -> Options:
+        return self._compiled().options
 
 
-class _Opened(NamedTuple):
-    """A template with shapes for its inputs."""
-
-    load: Callable[[], Template]
-    inputs: tuple[Value, ...]
-
-    def model(self, options: Callable[[], Options]) -> OpenModel:
-        """Return what its plans are compiled of."""
-        return OpenModel(lambda: replace(self.load(), inputs=self.inputs), self.inputs, options)
+def give_compilers(bodies: Sequence[StageBody], store: PlanStore, compile_: Callable[[], Compiled | Open]) -> None:
+    """Give the stages of a plan from disk what compiles for them; the arguments are those of StoredStage."""
+    for body in bodies:
+        if body.stage.compiler is None:
+            body.stage.compiler = StoredStage(body.stage.form, store, compile_)
 
 
 def sizes_of(

@@ -35,6 +35,11 @@ def open_name(outputs: Sequence[str], empty: frozenset[str] = frozenset(), numbe
     return f"open {list(outputs)} {sorted(empty)} {number}"
 
 
+def behind_name(name: str) -> str:
+    """Return the name of the part of a store that has the plans of the stage of the plan `name`."""
+    return f"behind {name}"
+
+
 def fixed_name(outputs: Sequence[str], shapes: Sequence[StaticShape]) -> str:
     """Return the name of the plan that computes `outputs` for inputs of these `shapes`."""
     return f"fixed {list(outputs)} {list(map(tuple, shapes))}"
@@ -130,20 +135,22 @@ class StoredPlan:
         template: Its template.
         symbols: The names of its open dimensions, in the order in which the template takes their sizes.
         hints: The sizes that it was compiled for, by name; None: sample sizes.
+        name: Its name in the store.
         compiled: The same, compiled in this process; None until it is shown.
     """
 
     template: ProgramTemplate
     symbols: tuple[str, ...]
     hints: Mapping[str, int] | None
+    name: str = ""
     compiled: Open | None = None
 
     @classmethod
-    def of(cls, artifact: Artifact) -> StoredPlan | None:
-        """Return the plan of an artifact; None if it has none for open sizes."""
+    def of(cls, artifact: Artifact, name: str = "") -> StoredPlan | None:
+        """Return the plan of the artifact called `name`; None if it has none for open sizes."""
         if not isinstance(artifact.program, ProgramTemplate):
             return None
-        return cls(artifact.program, artifact.symbols, artifact.hints)
+        return cls(artifact.program, artifact.symbols, artifact.hints, name)
 
     def bind(self, sizes: Mapping[str, int]) -> Executable | None:
         """Return the executable for these `sizes` of symbols; None if the plan does not serve them."""
@@ -156,6 +163,8 @@ class Restored:
 
     executable: Executable
     compile_: Callable[[], Runnable]
+    source: StoredPlan | None = None
+    """What it was bound of."""
     _compiled: Runnable | None = None
 
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:

@@ -17,6 +17,7 @@ LAYERS: list[set[str]] = [
     {"state_forms"},
     {"model_compiler"},
     {"compile_settings", "padded_plans"},
+    {"form_plans"},
     {"open_plans"},
     {"plan_store"},
     {"driver"},

@@ -22,6 +22,7 @@ from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS, ControlForm
+from treadle.runtime.data_stage import DataStage, StageForm
 from treadle.runtime.executable import ControlLayout, Executable, Layout, StageLayout, Step
 from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.program_template import (
@@ -192,23 +193,22 @@ def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str
     }
 
 
-def _result_record(form: ArraySpec | SizedSpec | OutputTemplate) -> tuple[str | None, tuple[int, ...], bool]:
-    """Returns dtype and shape of an output, and whether the caller gives its memory.
-
-    Raises NoForm for one whose shape a run finds.
-    """
+def _result_record(form: ArraySpec | SizedSpec | OutputTemplate) -> tuple[str | None, tuple[int, ...] | None, bool]:
+    """Returns dtype and shape of an output (None: a run finds it), and whether the caller gives its memory."""
     if isinstance(form, SizedSpec):
-        raise NoForm
+        return _name(form.dtype), None, False
     return _name(form.dtype), form.shape, form.is_given
 
 
 def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
-    """Returns the number of a kernel, the text of a Python function, or the record of a branch or loop.
+    """Returns the number of a kernel, the text of a Python function, or the record of a branch, loop or stage.
 
-    Raises NoForm for other bodies, stages among them.
+    Raises NoForm for other bodies.
     """
     if isinstance(body, StageLayout | StageTemplate):
-        raise NoForm
+        dtypes_of_outputs, *names = body.stage.form
+        own = {"args": list(body.args)} if isinstance(body, StageLayout) else {}
+        return {"stage": [[*map(_name, dtypes_of_outputs)], *names], "counts": list(body.counts), **own}
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
         return {
@@ -255,7 +255,10 @@ class _Restored:
                 buffers=buffers,
                 rivals=[(one, other) for one, other in _unpacked(record["rivals"], np.int32).reshape(-1, 2).tolist()],
                 scratch_bytes=record["scratch"],
-                outputs=[OutputTemplate(tuple(shape), _dtype(name), given) for name, shape, given in record["results"]],
+                outputs=[
+                    SizedSpec(_dtype(name)) if shape is None else OutputTemplate(tuple(shape), _dtype(name), given)
+                    for name, shape, given in record["results"]
+                ],
                 failures=FAILURES,
                 isa=self.target.isa,
                 kept=self.resources,
@@ -271,24 +274,36 @@ class _Restored:
             buffers=buffers,
             arena_bytes=record["arena"],
             scratch_bytes=record["scratch"],
-            outputs=[ArraySpec(tuple(shape), _dtype(name), given) for name, shape, given in record["results"]],
+            outputs=[
+                SizedSpec(_dtype(name)) if shape is None else ArraySpec(tuple(shape), _dtype(name), given)
+                for name, shape, given in record["results"]
+            ],
             failures=FAILURES,
             isa=self.target.isa,
             kept=self.resources,
         )
 
-    def _body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlLayout:
+    def _body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlLayout | StageLayout:
+        if isinstance(body, Mapping) and "stage" in body:
+            return StageLayout(_stage(body), body["args"], body["counts"])
         if isinstance(body, Mapping):
             bodies = [self.layout(one) for one in body["bodies"]]
             return ControlLayout([one for one in bodies if isinstance(one, Layout)], _form(body))
         return self.kernels[body] if isinstance(body, int) else StoredStep(body)
 
-    def _open_body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlTemplate:
+    def _open_body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlTemplate | StageTemplate:
+        if isinstance(body, Mapping) and "stage" in body:
+            return StageTemplate(_stage(body), body["counts"])
         if isinstance(body, Mapping):
             bodies = [self.layout(one) for one in body["bodies"]]
             templates = [ProgramTemplate(one) for one in bodies if isinstance(one, TemplateLayout)]
             return ControlTemplate(templates, _form(body))
         return self.kernels[body] if isinstance(body, int) else StoredStep(body)
+
+
+def _stage(record: Mapping[str, Any]) -> DataStage:
+    names_of_dtypes, *names = record["stage"]
+    return DataStage(StageForm(tuple(map(_dtype, names_of_dtypes)), *map(tuple, names)))
 
 
 def _made(record: str | tuple[str, str, Sequence[str], str]) -> str | ObjectResult:

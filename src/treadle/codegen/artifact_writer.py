@@ -35,7 +35,6 @@ from treadle.codegen.cache import open_cache
 from treadle.codegen.resident_memory import release_heap
 from treadle.graph.value import Value
 from treadle.plan.call import Call
-from treadle.plan.control_flow import Rest
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.packed import SMALLEST, moved, same_bits
 from treadle.plan.plan import Buffer, Plan, with_bodies
@@ -63,8 +62,8 @@ class ArtifactWriter:
 
         Constants that another artifact of the model has are not written: the plan uses those.
 
-        Does nothing for a plan that cannot become an artifact: one that calls a provider, a stage or Python functions
-        that have no form on disk, or whose constants take too large a part of the cache folder.
+        Does nothing for a plan that cannot become an artifact: one that calls a provider or Python functions that have
+        no form on disk, or whose constants take too large a part of the cache folder.
         """
         if self._file is not None or not all(_has_form(call) for each in with_bodies(plan) for call in each.calls):
             return
@@ -175,9 +174,7 @@ class ArtifactWriter:
 def _has_form(call: Call) -> bool:
     """Whether a step of `call` has a form on disk, except for the plans of its bodies."""
     if call.spec is None:
-        if call.control is not None:
-            return not isinstance(call.control, Rest)
-        return is_storable(call.function)
+        return call.control is not None or is_storable(call.function)
     return not isinstance(call.spec, LibraryGemmSpec)
 
 

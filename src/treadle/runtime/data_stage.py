@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from treadle import _native, forking
+from treadle.errors import InternalError
 from treadle.graph.shape import StaticShape
 from treadle.lru import LRU
 from treadle.runtime.executable import Body
@@ -18,6 +19,22 @@ from treadle.runtime.program_template import ProgramTemplate
 
 MOST_BODIES = 64
 """How many programs with Python steps a stage keeps, as many as the native core does."""
+
+
+class StageForm(NamedTuple):
+    """What is known of a stage without the graph that it runs.
+
+    Attributes:
+        dtypes: Of its outputs.
+        outputs: Their names.
+        sizes: The names of its sizes, in their order.
+        numbers: Those of them that are no dimensions but numbers of any sign.
+    """
+
+    dtypes: tuple[np.dtype[Any], ...]
+    outputs: tuple[str, ...]
+    sizes: tuple[str, ...]
+    numbers: tuple[str, ...]
 
 
 class Compiler(Protocol):
@@ -52,14 +69,15 @@ class DataStage:
     A run calls no Python where a template of kernels serves its sizes.
     """
 
-    def __init__(self, outputs: Sequence[np.dtype[Any]], compiler: Compiler) -> None:
-        """Make a stage whose outputs have these dtypes."""
+    def __init__(self, form: StageForm, compiler: Compiler | None = None) -> None:
+        """Make a stage of this form; one from disk gets its compiler before it runs."""
+        self.form = form
         self.compiler = compiler
         """What compiles for sizes that it has no template for."""
         self._pool = OutputPool(shared=True)
         # A weak method: the native stage must not keep this one alive, which refers to it.
         miss = partial(_call, weakref.WeakMethod(self.miss))
-        self._native = _native.DataStage([dtype.itemsize for dtype in outputs], self._pool.native, miss)
+        self._native = _native.DataStage([dtype.itemsize for dtype in form.dtypes], self._pool.native, miss)
         self._templates: list[ProgramTemplate] = []  # those that the native stage binds, in its order
         self._others: list[ProgramTemplate] = []
         self._bodies: LRU[tuple[int, ...], Body] = LRU(MOST_BODIES)
@@ -76,6 +94,8 @@ class DataStage:
 
     def miss(self, sizes: list[int]) -> Made | None:
         """Compile for `sizes`, which the native stage has no template for; return a program if it still has none."""
+        if self.compiler is None:
+            raise InternalError("a stage from disk has no compiler")
         made = self.compiler.make(sizes)
         if isinstance(made, Template):
             template = made.template

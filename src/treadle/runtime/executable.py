@@ -54,6 +54,9 @@ class Part(Protocol):
 class Stage(Part, Protocol):
     """What runs behind sizes that depend on data, as `data_stage.DataStage` does."""
 
+    form: Any
+    compiler: Any
+
     @property
     def native(self) -> _native.DataStage:
         """The native core's part of it."""
@@ -197,6 +200,11 @@ class Executable:
     def critical_path_ns(self) -> float:
         """The estimated time of the longest path of tasks that wait for each other."""
         return self._program.critical_path_ns
+
+    @property
+    def stages(self) -> list[StageLayout]:
+        """The stages that its steps run, in the order of these."""
+        return [step.body for step in self.layout.steps if isinstance(step.body, StageLayout)]
 
     @property
     def layout(self) -> Layout:
