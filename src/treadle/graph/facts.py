@@ -36,6 +36,9 @@ class Facts:
         self._limits: dict[tuple[Terms[Atom], bool], Guard] = {}
         self._sums: dict[tuple[int, int, int], int] = {}
         self._products: dict[tuple[int, int], int] = {}
+        self._quotients: dict[tuple[int, int], int] = {}
+        self._extremes: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._rests: dict[Terms[Atom], int | None] = {}
         self._refined: dict[Terms[Atom], tuple[float, float]] = {}
 
     def symbol(self, name: str, hint: int, *, least: int = 1, most: int = MOST_ELEMENTS) -> DimExpr:
@@ -74,7 +77,13 @@ class Facts:
             raise ZeroDivisionError(f"{left} is divided by 0")
         if right == 0:
             raise ZeroDivisionError(f"{left} is divided by {right}, which is 0 for the sample sizes")
-        terms, divisor = _terms(left), _terms(right)
+        key = left, right
+        found = self._quotients.get(key)
+        if found is None:
+            found = self._quotients[key] = self._divided(_terms(left), _terms(right))
+        return found
+
+    def _divided(self, terms: Terms[Atom], divisor: Terms[Atom]) -> int:
         if divisor[0][1] < 0:
             terms, divisor = polynomials.added((), terms, -1), polynomials.added((), divisor, -1)
         if len(divisor) == 1 and not divisor[0][0]:
@@ -157,6 +166,13 @@ class Facts:
 
     def extreme(self, op: str, sizes: tuple[int, ...]) -> int:
         """Returns the smallest (`op` "min") or largest ("max") of `sizes`. Nothing is assumed."""
+        key = op, sizes
+        found = self._extremes.get(key)
+        if found is None:
+            found = self._extremes[key] = self._extreme(op, sizes)
+        return found
+
+    def _extreme(self, op: str, sizes: tuple[int, ...]) -> int:
         nested = [(size, _only_atom(size)) for size in sizes]
         flat = [atom.args if atom is not None and atom.op == op else (size,) for size, atom in nested]
         candidates: list[int] = list(dict.fromkeys(size for group in flat for size in group))
@@ -221,7 +237,7 @@ class Facts:
             return False
         if least == most:
             return True
-        rest = _chosen(base) if wanted == 0 else None
+        rest = self._chosen(base) if wanted == 0 else None
         if rest is not None:
             return not self.is_negative(rest)
         return self._assume(("zero", base, wanted), "zero", self.add(self._size(base), wanted, -1))
@@ -282,7 +298,7 @@ class Facts:
         learned = self._learned.get(base)
         if learned is not None:
             least, most = max(least, learned[0]), min(most, learned[1])
-        rest = _chosen(base)
+        rest = self._chosen(base)
         return (0, 0) if rest is not None and self._least(rest) >= 0 else (least, most)
 
     def _least(self, size: int) -> float:
@@ -320,7 +336,13 @@ class Facts:
         else:
             least = limit
         self._learned[base] = least, most
+        self._forget()
         self._narrow(base, least, most)
+
+    def _forget(self) -> None:
+        """Compute again what bounds decide: more or less is known of them."""
+        self._quotients.clear()
+        self._extremes.clear()
 
     def _narrow(self, base: Terms[Atom], least: float, most: float) -> None:
         """Give these bounds to expressions that are made of `base` from now on."""
@@ -329,6 +351,11 @@ class Facts:
             size = self._single(atom)
             atom.least, atom.most = size.least, size.most = least, most
             self._refined.clear()
+
+    def _chosen(self, base: Terms[Atom]) -> int | None:
+        if base not in self._rests:
+            self._rests[base] = _chosen(base)
+        return self._rests[base]
 
     def _refined_bounds(self, terms: Terms[Atom]) -> tuple[float, float]:
         if terms not in self._refined:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from treadle.errors import ShapeError
-from treadle.graph.dim import at_least
+from treadle.graph.dim import at_least, equals
 from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.op import Array, Attrs, Evaluate, Info
 from treadle.ops.operands import absent_or, dims, integers, numbers, operand, optional, present, result
@@ -18,8 +18,9 @@ def reshaped(shape: StaticShape, wanted: Sequence[int], *, allowzero: bool) -> S
         left = [axis for axis, dim in enumerate(wanted) if not at_least(dim, 0) and dim < 0]
         zeros = [axis for axis, dim in enumerate(wanted) if dim == 0] if left else []
     else:
-        special = [axis for axis, dim in enumerate(wanted) if not at_least(dim, 1) and not dim > 0]
-        zeros = [axis for axis in special if wanted[axis] == 0]
+        kept = {axis for axis, (dim, size) in enumerate(zip(wanted, shape, strict=False)) if equals(dim, size)}
+        special = [axis for axis, dim in enumerate(wanted) if axis not in kept and not at_least(dim, 1) and not dim > 0]
+        zeros = [axis for axis in special if at_least(wanted[axis], 0) or wanted[axis] == 0]
         left = [axis for axis in special if axis not in zeros]
     if any(wanted[axis] != -1 for axis in left) or len(left) > 1:
         raise ShapeError(f"the new shape {list(wanted)} may hold sizes, 0 and a single -1 only")

@@ -86,7 +86,7 @@ def _single(number: float) -> float:
 def _by_sizes(shape: StaticShape, axes: Sequence[int], sizes: Array, aspect: str) -> tuple[list[int], list[float]]:
     new, factors = list(shape), [1.0] * len(shape)
     for axis, size in zip(axes, numbers(sizes), strict=True):
-        if size < 0 or (shape[axis] == 0 and size):
+        if size < 0 or (not equals(size, shape[axis]) and shape[axis] == 0 and size):
             raise ShapeError(f"axis {axis} of x {text(shape)} cannot be resized to {size}")
         new[axis], factors[axis] = size, _ratio(size, maximum(1, shape[axis]))
     if aspect != "stretch":

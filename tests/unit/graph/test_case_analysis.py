@@ -8,7 +8,8 @@ import pytest
 
 from treadle.errors import ShapeError
 from treadle.graph.case_analysis import MOST_ANSWERS, MOST_CASES, CaseAnalysis, UndecidedError
-from treadle.graph.dim import DimExpr
+from treadle.graph.dim import DimExpr, minimum
+from treadle.graph.facts import Facts
 from treadle.graph.shape import StaticShape, broadcast
 
 
@@ -40,6 +41,28 @@ def test_a_case_leaves_nothing_behind() -> None:
     assert facts.results(lambda: [n + 1 if n == 7 else (n + 8) // 2, n == 7]) == before
     assert facts.guards == []
     assert (n.least, sorted(facts.results(lambda: n > 0))) == (0, [False, True])
+
+
+def test_what_follows_from_a_case_is_not_taken_for_another() -> None:
+    """Extremes and quotients are simplified by what a case has answered, and only there."""
+    facts = CaseAnalysis()
+    n, m = facts.symbol("n", 7, least=0), facts.symbol("m", 2, least=0)
+
+    def compute() -> tuple[bool, object]:
+        few = n < 5
+        return few, minimum(n, 5) if m > 3 else minimum(5, n)
+
+    assert {(few, str(size)) for few, size in facts.results(compute)} == {(True, "n"), (False, "5")}
+    assert str(minimum(n, 5)) == str(minimum(5, n)) == "min(n, 5)"
+
+
+def test_what_is_assumed_later_simplifies_what_was_computed_before() -> None:
+    """Results that are kept do not hide what a guard has taught."""
+    facts = Facts()
+    n = facts.symbol("n", 7, least=0)
+    assert str(minimum(n, 50)) == "min(n, 50)"
+    assert n < 20
+    assert minimum(n, 50) is n
 
 
 def test_cases_that_fail_do_not_count_while_one_fits() -> None:

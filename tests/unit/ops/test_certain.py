@@ -21,6 +21,8 @@ from treadle.ops.certain import certain_infos
 from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Info
 from treadle.ops.operands import sizes_array
+from treadle.ops.reshape import reshaped
+from treadle.ops.resize import infer_resize
 
 UNKNOWN = "?"
 """How the names of symbols start that stand for sizes of which nothing is known."""
@@ -138,3 +140,16 @@ def test_errors_say_whether_dtypes_are_wrong() -> None:
         certain_infos(node("add", 2), [numbers, text], facts)
     with pytest.raises(DtypeError, match="node 'sqrt'"):
         infer_node(node("sqrt", 1), [text])
+
+
+def test_dimensions_that_keep_their_sizes_ask_nothing() -> None:
+    """Whether they are 0 does not matter, and whether another one is 0 is one question."""
+    facts = CaseAnalysis()
+    n, m = facts.symbol("n", 7, least=0), facts.symbol("m", 5, least=0)
+
+    assert facts.results(lambda: reshaped((n, m, 6), [n, m, 2, 3], allowzero=False)) == [(n, m, 2, 3)]
+    assert len(facts.results(lambda: reshaped((n * m,), [n, m], allowzero=False))) == 2
+    x, sizes = Info(dtypes.f32, (n, m)), Info(dtypes.i64, (2,), sizes_array([n, m]))
+    attrs = {"mode": "nearest", "coordinate_mode": "asymmetric", "nearest_mode": "floor"}
+    (infos,) = facts.results(lambda: infer_resize(attrs, [x, None, None, sizes], 1))
+    assert infos[0].shape == (n, m)
