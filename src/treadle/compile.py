@@ -383,6 +383,11 @@ def runner_of(session: Session) -> Runner:
     return session._runner  # noqa: SLF001 - this module's own class
 
 
+def remembered(session: Session, name: str, make: Callable[[], Any]) -> Any:
+    """Return what `make` returns of the model of `session`, as JSON has it; it is kept on disk under `name`."""
+    return session._compiler.remembered(name, make)  # noqa: SLF001 - this module's own class
+
+
 def _nested(
     pool: Pool | None,
     math: Math,

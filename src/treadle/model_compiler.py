@@ -328,17 +328,24 @@ class ModelCompiler:
         """
         if self.is_template:
             return {}
-        artifact = self._store.load(APPENDED)
-        if artifact is not None:
-            return {name: (output, axis) for name, output, axis in artifact.notes[APPENDED]}
+        return {name: (output, axis) for name, output, axis in self.remembered(APPENDED, self._appended)}
+
+    def _appended(self) -> list[tuple[str, str, int]]:
         from treadle.passes.append_in_place import appended_pairs
 
         graph = self.graph
         shapes = {value.name: value.shape or () for value in graph.inputs}
-        pairs = [pair for pair in appended_pairs(graph) if isinstance(shapes[pair.input][pair.axis], str)]
-        with self._store.writer(APPENDED) as writer:
-            self._store.save(writer, None, names_of(graph), notes={APPENDED: pairs})
-        return {pair.input: (pair.output, pair.axis) for pair in pairs}
+        return [pair for pair in appended_pairs(graph) if isinstance(shapes[pair.input][pair.axis], str)]
+
+    def remembered(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` returns of the model, as JSON has it: from disk, or else stored there under `name`."""
+        artifact = self._store.load(name)
+        if artifact is not None:
+            return artifact.notes[name]
+        made = make()
+        with self._store.writer(name) as writer:
+            self._store.save(writer, None, self.nodes, notes={name: made})
+        return made
 
     def sibling(self, form: str, make: Callable[[], Graph]) -> ModelCompiler:
         """Return the compiler of the `form` of this model that `make` returns, with the same settings and caps.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -267,6 +269,33 @@ def test_many_sessions_share_one_team() -> None:
     assert all(one.run(["y"], FEEDS)[0].tobytes() == Y.tobytes() for one in made)
     settings = made[0].threads
     assert (settings.intra_op, settings.inter_op) == (treadle.threads.info()["topology"]["available"],) * 2
+
+
+def test_a_later_process_reads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model says of itself is kept on disk with its compiled form."""
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(models.two_outputs())
+    script = (
+        "import sys, treadle.compat.onnxruntime as ort\n"
+        f"session = ort.InferenceSession({str(path)!r})\n"
+        "meta = session.get_modelmeta()\n"
+        "print([str(one) for one in (*session.get_inputs(), *session.get_outputs())], meta.description,\n"
+        "      meta.custom_metadata_map, session.get_overridable_initializers())\n"
+        "print(*sorted({'onnx', 'google.protobuf', 'llvmlite.binding', 'treadle.driver'} & sys.modules.keys()))"
+    )
+    found = [
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+        for _ in range(3)
+    ]
+
+    assert [each[0] for each in found] == [found[0][0]] * 3
+    assert "onnx" in found[0][1].split()
+    assert found[2][1] == "", "the second of the three may have had to ask LLVM what CPU this is"
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(file.read_bytes()[:-9])
+    again = own.InferenceSession(str(path))
+    assert again.get_modelmeta().custom_metadata_map == {"key": "value"}
 
 
 def test_settings_without_a_meaning_are_listed() -> None:

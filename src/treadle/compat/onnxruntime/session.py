@@ -29,8 +29,9 @@ from treadle.compat.onnxruntime.options import (
 )
 from treadle.compat.onnxruntime.profile import Profile
 from treadle.compat.onnxruntime.values import OrtValue, require_cpu
-from treadle.compile import Session
+from treadle.compile import Session, remembered
 from treadle.errors import TreadleError, UnsupportedModelError
+from treadle.frontends.onnx.description import Description
 from treadle.runtime.pool import threads_of
 from treadle.runtime.threads import ThreadSettings
 
@@ -115,7 +116,7 @@ class InferenceSession:
             except UnsupportedModelError as failure:
                 self._use_peer(model, " ".join(map(str.strip, str(failure).splitlines()[:2])), failure)
                 return
-            self._description = _describe(model)  # now: the file may be gone when it is asked for
+            self._description = _describe(self._sess, model)  # now: the file may be gone when it is asked for
         if self._sess_options.enable_profiling:
             self._profile = Profile(self._sess_options.profile_file_prefix)
             self._profiling_start_time_ns = self._profile.start_ns
@@ -413,10 +414,15 @@ def _form_of(given: Mapping[str, Array]) -> tuple[Any, ...]:
     return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()])
 
 
-def _describe(model: Any) -> Any:
-    from treadle.frontends.onnx.description import describe  # imports onnx
+def _describe(session: Session, model: Any) -> Description:
+    """Return what `model` says of itself; it is read once, and found on disk by later sessions."""
 
-    return describe(model)
+    def record() -> dict[str, Any]:
+        from treadle.frontends.onnx.describe import describe  # imports onnx
+
+        return describe(model).record
+
+    return Description.of(remembered(session, "description", record))
 
 
 @cache

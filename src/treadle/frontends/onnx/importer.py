@@ -12,7 +12,7 @@ from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.caps import cap_workers
 from treadle.frontends.onnx.check import check_model
-from treadle.frontends.onnx.description import type_text
+from treadle.frontends.onnx.describe import type_text
 from treadle.frontends.onnx.foreign import Binding, Opaque, add_call, object_function, opaque_tensor, reads_opaque
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from treadle.frontends.onnx.known import Known
