@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,33 @@ def test_a_damaged_artifact_is_compiled_again(tmp_path: Path, folder: Path, faul
     sessions = [treadle.Session(path) for _ in range(2)]
     assert [session.compiles for session in sessions] == [1, 0]
     assert sessions[0].run(given)["y"].tobytes() == wanted["y"].tobytes()
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["open", "unranked"])
+def test_processes_may_store_one_model_at_once(tmp_path: Path, *, declared: bool) -> None:
+    """All give the same bits, whoever writes last, and a later session compiles nothing."""
+    path = saved(tmp_path, layers(None) if declared else unranked())
+    script = (
+        "import sys, numpy, treadle\n"
+        "sys.stdin.read()\n"
+        f"session = treadle.Session({str(path)!r})\n"
+        "for rows in (2, 3, 5): out = session.run({'x': numpy.ones((rows, 16), numpy.float32)})['y']\n"
+        "print(out.tobytes().hex())"
+    )
+    command = [sys.executable, "-c", script]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:  # all are at the same line when the last one has started
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    printed = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+
+    session = treadle.Session(path)
+    for rows in (2, 3, 5):
+        out = session.run({"x": np.ones((rows, 16), np.float32)})["y"]
+    assert session.compiles == 0
+    assert printed == [out.tobytes().hex() + "\n"] * 3
 
 
 def test_a_changed_file_is_another_model(tmp_path: Path) -> None:
