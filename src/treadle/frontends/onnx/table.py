@@ -19,9 +19,11 @@ from treadle.frontends.onnx.rules import (
     reduce,
     reshape,
     resize,
+    rotary,
     shape,
     skip_norm,
     softmax,
+    standard_attention,
     unique,
 )
 from treadle.frontends.onnx.rules.rule import Rule
@@ -102,6 +104,7 @@ RULES: dict[str, Rule] = {
     "Swish": activation.swish,
     "ThresholdedRelu": activation.thresholded_relu,
     # products, windows, normalisations
+    "Attention": standard_attention.attention,
     "AveragePool": pool.average_pool,
     "BatchNormalization": norm.batch_norm,
     "Conv": conv.conv,
@@ -124,6 +127,7 @@ RULES: dict[str, Rule] = {
     "QLinearMatMul": integer_matmul.qlinear_matmul,
     "RMSNormalization": norm.rms_norm,
     "RNN": recurrent.rnn,
+    "RotaryEmbedding": rotary.standard_rotary_embedding,
     "SimplifiedLayerNormalization": skip_norm.rms_norm,
     # reductions
     "ArgMax": reduce.arg("argmax"),

@@ -70,7 +70,7 @@ def _self_attention(node: OnnxNode, parts: Sequence[Value], at: tuple[int, int, 
             raise Unsupported(f"attribute {name!r} must be 0")
     mask_at, past_at, added_at = at
     count = _count(node)
-    projected = [_split(part, count, b) for part in parts]
+    projected = [split_heads(part, count, b) for part in parts]
     past = node.optional(past_at)
     heads = Heads(*projected)
     if past is not None:
@@ -145,13 +145,13 @@ def _operands(node: OnnxNode, count: int, b: Builder) -> Sequence[Value]:
     if key is None:
         return _unpacked(node, 0, 3, b)
     if value is None:
-        return [_split(_biased(node, query, 0, b), count, b), *_unpacked(node, 1, 2, b)]
+        return [split_heads(_biased(node, query, 0, b), count, b), *_unpacked(node, 1, 2, b)]
     rank = node.rank(1)
     if rank is None:
         raise Unsupported("the rank of its input 'key' must be known")
     if rank == 4:
-        return [_split(_biased(node, query, 0, b), count, b), key, value]
-    return [_split(_biased(node, each, place, b), count, b) for place, each in enumerate((query, key, value))]
+        return [split_heads(_biased(node, query, 0, b), count, b), key, value]
+    return [split_heads(_biased(node, each, place, b), count, b) for place, each in enumerate((query, key, value))]
 
 
 def _unpacked(node: OnnxNode, index: int, parts: int, b: Builder) -> list[Value]:
@@ -174,7 +174,7 @@ def _biased(node: OnnxNode, x: Value, place: int, b: Builder) -> Value:
     return b.add("add", x, _columns(node, 3, slice(bounds[place], bounds[place + 1]), b))
 
 
-def _split(x: Value, count: int, b: Builder) -> Value:
+def split_heads(x: Value, count: int, b: Builder) -> Value:
     """[N, tokens, width] -> [N, heads, tokens, size]."""
     apart = b.add("reshape", x, b.integers([0, 0, count, -1]), allowzero=False)
     return b.add("transpose", apart, perm=_SWAPPED)
@@ -182,13 +182,37 @@ def _split(x: Value, count: int, b: Builder) -> Value:
 
 def attended(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builder) -> Value:
     """softmax(scale q k + added) v [N, tokens, width]."""
+    return joined(mixed(node, heads, added, b), b)
+
+
+def mixed(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builder) -> Value:
+    """softmax(scale q k, capped where `softcap` is given, + added) v [N, heads, tokens, size]."""
     scores = b.add("matmul", heads.q, heads.k, transpose_a=False, transpose_b=True)
     scores = b.add("mul", scores, scale_of(node, heads.q, b))
+    cap = node.number("softcap", 0.0)
+    if cap:
+        scores = b.add("tanh", b.add("div", scores, b.scalar(cap, scores.dtype)))
+        scores = b.add("mul", scores, b.scalar(cap, scores.dtype))
     for each in added:
         scores = scores if each is None else b.add("add", scores, each)
     weights = b.add("softmax", scores, axis=-1)
-    mixed = b.add("matmul", weights, heads.v, transpose_a=False, transpose_b=False)
-    return b.add("reshape", b.add("transpose", mixed, perm=_SWAPPED), b.integers([0, 0, -1]), allowzero=False)
+    return b.add("matmul", weights, heads.v, transpose_a=False, transpose_b=False)
+
+
+def joined(heads: Value, b: Builder) -> Value:
+    """[N, heads, tokens, size] -> [N, tokens, width]."""
+    return b.add("reshape", b.add("transpose", heads, perm=_SWAPPED), b.integers([0, 0, -1]), allowzero=False)
+
+
+def repeated(x: Value, times: int, b: Builder) -> Value:
+    """Keys or values [N, groups, tokens, size] for each head: as many as share a group, one after another."""
+    if times == 1:
+        return x
+    apart = b.add("unsqueeze", x, b.integers([2]))
+    spread = b.add("expand", apart, b.integers([1, 1, times, 1, 1]))
+    shape = b.add("shape", x, start=2, end=4)
+    outer = b.add("concat", b.add("shape", x, start=0, end=1), b.integers([-1]), shape, axis=0)
+    return b.add("reshape", spread, outer, allowzero=False)
 
 
 def scale_of(node: OnnxNode, q: Value, b: Builder) -> Value:

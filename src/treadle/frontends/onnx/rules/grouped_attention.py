@@ -14,7 +14,8 @@ from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.attention import scale_of
+from treadle.frontends.onnx.rules.attention import Heads, attended, repeated
+from treadle.frontends.onnx.rules.attention_mask import length, numbers
 from treadle.frontends.onnx.rules.rotary import rotate
 from treadle.graph.value import Value
 
@@ -53,17 +54,8 @@ def group_query_attention(node: OnnxNode, b: Builder) -> list[Value]:
     q, k, v = (b.add("transpose", each, perm=_SWAPPED) for each in (q, k, v))
     if node.optional(3) is not None and node.optional(4) is not None:
         k, v = (_merged(node.input(index), new, at, groups, b) for index, new in ((3, k), (4, v)))
-    scores = b.add("matmul", q, _repeated(k, count // groups, b), transpose_a=False, transpose_b=True)
-    scores = b.add("mul", scores, scale_of(node, q, b))
-    cap = node.number("softcap", 0.0)
-    if cap:
-        scores = b.add("tanh", b.add("div", scores, b.scalar(cap, scores.dtype)))
-        scores = b.add("mul", scores, b.scalar(cap, scores.dtype))
-    for added in (node.optional(10), _mask(node, q, at, b)):
-        scores = scores if added is None else b.add("add", scores, added)
-    weights = b.add("softmax", scores, axis=-1)
-    mixed = b.add("matmul", weights, _repeated(v, count // groups, b), transpose_a=False, transpose_b=False)
-    result = b.add("reshape", b.add("transpose", mixed, perm=_SWAPPED), b.integers([0, 0, -1]), allowzero=False)
+    heads = Heads(q, *(repeated(each, count // groups, b) for each in (k, v)))
+    result = attended(node, heads, [node.optional(10), _mask(node, q, at, b)], b)
     return [result, k, v]
 
 
@@ -101,26 +93,18 @@ def _split(node: OnnxNode, count: int, groups: int, b: Builder) -> list[Value]:
     ]
 
 
-def _size(x: Value, axis: int, b: Builder) -> Value:
-    return b.add("reshape", b.add("shape", x, start=axis, end=axis + 1), b.integers([]), allowzero=False)
-
-
-def _upto(size: Value, b: Builder) -> Value:
-    return b.add("range", b.scalar(0, dtypes.i64), size, b.scalar(1, dtypes.i64))
-
-
 def _places(node: OnnxNode, q: Value, b: Builder) -> _Places:
     lengths = b.add("add", b.add("cast", node.input(5), to=dtypes.i64), b.scalar(1, dtypes.i64))
     lengths = b.add("reshape", lengths, b.integers([-1]), allowzero=False)
-    tokens = _size(q, _TOKENS, b)
+    tokens = length(q, b, _TOKENS)
     before = b.add("max", b.add("sub", lengths, tokens), b.scalar(0, dtypes.i64))
-    new = b.add("add", b.add("unsqueeze", before, b.integers([1])), _upto(tokens, b))
+    new = b.add("add", b.add("unsqueeze", before, b.integers([1])), numbers(tokens, b))
     past = node.optional(3)
     if past is None:
-        return _Places(before, new, _upto(tokens, b), b.scalar(0, dtypes.i64))
-    given = _size(past, 2, b)
+        return _Places(before, new, numbers(tokens, b), b.scalar(0, dtypes.i64))
+    given = length(past, b)
     total = b.add("reshape", b.add("cast", node.input(6), to=dtypes.i64), b.integers([]), allowzero=False)
-    return _Places(before, new, _upto(b.add("max", given, total), b), given)
+    return _Places(before, new, numbers(b.add("max", given, total), b), given)
 
 
 def _turned(node: OnnxNode, x: Value, at: _Places, b: Builder) -> Value:
@@ -140,28 +124,17 @@ def _turned(node: OnnxNode, x: Value, at: _Places, b: Builder) -> Value:
 
 def _merged(past: Value, new: Value, at: _Places, groups: int, b: Builder) -> Value:
     """The cache [N, heads, cache, size] with rows of `new` at their places, and those of `past` at the others."""
-    tokens = _size(new, 2, b)
+    tokens = length(new, b)
     both = b.add("concat", past, new, axis=2)
     before = b.add("unsqueeze", at.before, b.integers([1]))
     behind = b.add("sub", at.all, before)
     is_new = b.add("and", b.add("ge", behind, b.scalar(0, dtypes.i64)), b.add("lt", behind, tokens))
-    last = b.add("sub", _size(both, 2, b), b.scalar(1, dtypes.i64))
+    last = b.add("sub", length(both, b), b.scalar(1, dtypes.i64))
     rows = b.add("where", is_new, b.add("add", behind, at.given), b.add("min", at.all, last))
-    starts = b.add("mul", _upto(b.add("mul", _size(new, 0, b), b.scalar(groups, dtypes.i64)), b), _size(both, 2, b))
+    starts = b.add("mul", numbers(b.add("mul", length(new, b, 0), b.scalar(groups, dtypes.i64)), b), length(both, b))
     starts = b.add("reshape", starts, b.integers([-1, groups, 1]), allowzero=False)
     flat = b.add("reshape", both, b.add("concat", b.integers([-1]), b.add("shape", new, start=3, end=4), axis=0))
     return b.add("gather", flat, b.add("add", starts, b.add("unsqueeze", rows, b.integers([1]))), axis=0)
-
-
-def _repeated(x: Value, times: int, b: Builder) -> Value:
-    """Keys or values [N, groups, cache, size] for each head: as many as share a group, one after another."""
-    if times == 1:
-        return x
-    apart = b.add("unsqueeze", x, b.integers([2]))
-    spread = b.add("expand", apart, b.integers([1, 1, times, 1, 1]))
-    shape = b.add("shape", x, start=2, end=4)
-    outer = b.add("concat", b.add("shape", x, start=0, end=1), b.integers([-1]), shape, axis=0)
-    return b.add("reshape", spread, outer, allowzero=False)
 
 
 def _mask(node: OnnxNode, q: Value, at: _Places, b: Builder) -> Value:
@@ -175,7 +148,7 @@ def _mask(node: OnnxNode, q: Value, at: _Places, b: Builder) -> Value:
     if node.flag("causal", default=True):
         allowed = b.add("le", at.all, own)
     else:
-        ends = b.add("add", at.before, _size(q, 2, b))
+        ends = b.add("add", at.before, length(q, b))
         allowed = b.add("lt", at.all, b.add("unsqueeze", ends, b.integers([1, 2, 3])))
     window = node.integer("local_window_size", -1)
     if window > 0:

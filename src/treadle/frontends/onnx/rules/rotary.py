@@ -11,6 +11,29 @@ from treadle.graph.value import Value
 _SWAPPED = (0, 2, 1, 3)
 
 
+def standard_rotary_embedding(node: OnnxNode, b: Builder) -> Value | None:
+    """RotaryEmbedding(x, cosines, sines, places) of ONNX, x being [N, tokens, width] or [N, heads, tokens, size].
+
+    Without places the cosines and sines are those of the tokens.
+    """
+    x, rank, count = node.input(0), node.rank(), node.integer("num_heads", 0)
+    if rank not in (3, 4) or (rank == 3 and not count):
+        return None
+    if rank == 3:
+        x = b.add("reshape", x, b.integers([0, 0, count, -1]), allowzero=False)
+    else:
+        x = b.add("transpose", x, perm=_SWAPPED)
+    places = node.optional(3)
+    angles = [node.input(index) for index in (1, 2)]
+    if places is not None:
+        angles = [b.add("gather", table, places, axis=0) for table in angles]
+    width = node.integer("rotary_embedding_dim", 0)
+    turned = rotate(x, angles[0], angles[1], width, b, interleaved=node.flag("interleaved", default=False))
+    if rank == 4:
+        return b.add("transpose", turned, perm=_SWAPPED)
+    return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)
+
+
 def rotary_embedding(node: OnnxNode, b: Builder) -> Value:
     """RotaryEmbedding(x, places, cosines, sines) of ONNX Runtime, x being [N, tokens, width] or
     [N, heads, tokens, size]."""
