@@ -44,6 +44,7 @@ from treadle.passes.specialize import (
     specialize,
     specialize_open,
 )
+from treadle.plan.call import Call
 from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
@@ -475,10 +476,22 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     )
 
 
+def _reference_call(node: Node) -> Call:
+    """The step that runs `node` by its reference between two plans; the sizes of its results are not known."""
+    evaluate = OPS[node.op].evaluate or call_function
+
+    def function(_: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
+        return evaluate(node.attrs, arrays)
+
+    return Call(node.name, str(node.attrs.get("label", node.op)), (), (), function=function)
+
+
 def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     if isinstance(runnable, Staged):
-        return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
+        first = runnable.first.plan
+        shown = replace(first, calls=[*first.calls, *map(_reference_call, runnable.region.dynamic)])
+        return [shown, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
     assert isinstance(runnable, Compiled | Bound)
     plan = runnable.plan
     stages = [call.control.stage.compiler for call in plan.calls if isinstance(call.control, Rest)]

@@ -133,3 +133,30 @@ def test_tiles_that_binding_searches_for_have_sizes(tmp_path: Path) -> None:
     assert all(found for each in plan["variants"] for found in each["ranges"].values())
     assert all(isinstance(dim, int) for step in bound["steps"] for dims in step["shapes"] for dim in dims)
     assert [128, 14, 20] in [dims[1:] for step in bound["steps"] for dims in step["shapes"]]
+
+
+def test_steps_behind_sizes_that_depend_on_data_are_listed(tmp_path: Path) -> None:
+    """
+    For given sizes a run finds the plan behind them; its shapes stay expressions.
+    """
+    w = ModelWriter()
+    places = w.op("Transpose", w.op("NonZero", "x"), perm=[1, 0])
+    y = w.op("Relu", w.op("GatherND", "x", places))
+    path = saved(w.model({"x": (FLOAT, ["rows", "columns"])}, {y: (FLOAT, None)}), tmp_path)
+
+    steps = inspected(path, "--dim", "rows=2", "--dim", "columns=3")["steps"]
+
+    assert [step["op"] for step in steps][-2:] == ["gather_nd", "elementwise"]
+
+
+def test_python_steps_between_plans_are_listed(tmp_path: Path) -> None:
+    """
+    What splits texts has results of unknown size; it runs by the reference, between two plans.
+    """
+    w = ModelWriter()
+    y = w.op("StringNormalizer", "x", stopwords=["a"])
+    path = saved(w.model({"x": (onnx.TensorProto.STRING, ["n"])}, {y: (onnx.TensorProto.STRING, None)}), tmp_path)
+
+    steps = inspected(path, "--dim", "n=3")["steps"]
+
+    assert [(step["op"], step["native"]) for step in steps] == [("StringNormalizer", False)]

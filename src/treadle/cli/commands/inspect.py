@@ -77,7 +77,7 @@ def inspect(
         "compiles": session.compiles,
         "sizes": sizes,
         "valid": sizes and [at for at, plan in enumerate(session.open_plans()) if plan.serves(sizes)],
-        "steps": [step for plan in plans for step in steps(plan, sizes)],
+        "steps": [step for at, plan in enumerate(plans) for step in steps(plan, None if at else sizes)],
         "tasks": sum(len(plan.tasks) for plan in plans),
         "arena_bytes": None if plans[0].rivals else sum(plan.arena_bytes for plan in plans),
         "constant_bytes": sum(b.size for plan in plans for b in plan.buffers if b.home is Home.CONSTANT),
