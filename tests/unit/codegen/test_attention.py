@@ -107,22 +107,25 @@ def test_long_keys_and_values_are_read_from_packed_rows(target: Target) -> None:
     np.testing.assert_allclose(packed, wanted.swapaxes(1, 2), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("repeats", [1, 4])
 @pytest.mark.parametrize(
     ("sample", "packed"), [({"b": 2, "n": 16, "m": 24}, 0), ({"b": 2, "n": 2000, "m": 9000}, 2)], ids=["small", "long"]
 )
-def test_open_sizes_get_the_bits_of_numbers(sample: dict[str, int], packed: int) -> None:
+def test_open_sizes_get_the_bits_of_numbers(sample: dict[str, int], packed: int, repeats: int) -> None:
     """
     Attention that is lowered once gives, for any number of queries and keys, the bits of a lowering for them. Long
     samples let it copy keys and values to packed rows, whatever the sizes of a run.
     """
+    heads = 8 // repeats
+    shared = {"repeats": repeats} if repeats > 1 else {}
     perms = {f"{name}_perm": (0, 2, 1, 3) for name in ("q", "k", "v", "out")}
     bias = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
 
     def graph(b: int | str, n: int | str, m: int | str) -> Graph:
         made = Graph("attention")
-        shapes = {"q": (b, n, 8, 24), "k": (b, m, 8, 24), "v": (b, m, 8, 20), "bias": (b, 1, n, m)}
+        shapes = {"q": (b, n, 8, 24), "k": (b, m, heads, 24), "v": (b, m, heads, 20), "bias": (b, 1, n, m)}
         operands = [made.input(name, f32, shape) for name, shape in shapes.items()]
-        made.outputs = [made.add("attention", operands, {**perms, "epilogue": bias}, name="y").output]
+        made.outputs = [made.add("attention", operands, {**perms, **shared, "epilogue": bias}, name="y").output]
         return made
 
     sizes = [(1, 1, 1), (3, 5, 7), (1, 16, 100), (2, 33, 12), (1, 47, 31), (1, 2, 301)]
@@ -132,7 +135,7 @@ def test_open_sizes_get_the_bits_of_numbers(sample: dict[str, int], packed: int)
         assert opened.families.count("attention") == 1
         assert len(opened.families) == 2 + packed
         assert not opened.facts.guards
-        shapes = {"q": (b, n, 8, 24), "k": (b, m, 8, 24), "v": (b, m, 8, 20), "bias": (b, 1, n, m)}
+        shapes = {"q": (b, n, 8, 24), "k": (b, m, heads, 24), "v": (b, m, heads, 20), "bias": (b, 1, n, m)}
         inputs = {name: floats(name, *shape) for name, shape in shapes.items()}
         found = opened.run(inputs, b=b, n=n, m=m)[0]
         static = graph(b, n, m)

@@ -20,7 +20,7 @@ from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant, like
-from treadle.codegen.kernels.attention_query import SingleQuery
+from treadle.codegen.kernels.attention_query import Queries, SingleQuery
 from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
@@ -77,31 +77,37 @@ def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
     attention = Attention(k, spec)
     args, lanes = attention.args, attention.lanes
     whole = spec.vectors * lanes
-    with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
-        matrices = attention.matrices(k.div(unit.index, args.query_blocks))
-        first = k.mul(k.rem(unit.index, args.query_blocks), whole)
-        queries = k.sub(matrices.queries, first)
-        if spec.single_query == "always":
-            attention.single_query(matrices)
-        elif spec.single_query == "sometimes":
-            with either(k, k.less(matrices.queries, 2)) as (one, several):
-                with one:
-                    attention.single_query(matrices)
-                with several:
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
+
+    def emit_blocks() -> None:
+        with loop(k, begin, end, name="unit") as unit:
+            matrices = attention.matrices(k.div(unit.index, args.query_blocks))
+            first = k.mul(k.rem(unit.index, args.query_blocks), whole)
+            queries = k.sub(matrices.queries, first)
+            if spec.packed:
+                with when(k, k.less(0, queries)):
                     attention.open_block(matrices, first, queries)
-        elif spec.packed:
-            with when(k, k.less(0, queries)):
+            elif not spec.edge:
+                attention.block(matrices, Block(first, whole, spec.vectors))
+            elif spec.open_queries:
                 attention.open_block(matrices, first, queries)
-        elif not spec.edge:
-            attention.block(matrices, Block(first, whole, spec.vectors))
-        elif spec.open_queries:
-            attention.open_block(matrices, first, queries)
-        else:
-            with either(k, k.less(queries, whole)) as (partial, full):
-                with partial:
-                    attention.block(matrices, Block(first, queries, spec.edge))
-                with full:
-                    attention.block(matrices, Block(first, whole, spec.vectors))
+            else:
+                with either(k, k.less(queries, whole)) as (partial, full):
+                    with partial:
+                        attention.block(matrices, Block(first, queries, spec.edge))
+                    with full:
+                        attention.block(matrices, Block(first, whole, spec.vectors))
+
+    if spec.single_query == "always":
+        attention.single_queries(begin, end)
+    elif spec.single_query == "sometimes":
+        with either(k, k.less(args.queries, 2)) as (one, several):
+            with one:
+                attention.single_queries(begin, end)
+            with several:
+                emit_blocks()
+    else:
+        emit_blocks()
 
 
 class Attention:
@@ -157,10 +163,18 @@ class Attention:
         blocks = k.div(k.add(keys, most - 1), most)
         return blocks, k.max(k.sub(keys, k.mul(blocks, most - 1)), 0)
 
-    def single_query(self, matrices: Matrices) -> None:
-        """The only query of a matrix."""
-        query = SingleQuery(self.k, self.spec, self.args, self.epilogue)
-        query.emit(matrices.q, matrices.k, matrices.v, matrices.out, matrices.epilogue)
+    def single_queries(self, begin: Index, end: Index) -> None:
+        """The matrices from `begin` to `end`, which have one query each; those that share keys and values together."""
+        k, args = self.k, self.args
+        query = SingleQuery(k, self.spec, args, self.epilogue)
+        group: Index = args.sizes[-1] if self.spec.shared_keys else 1
+        with loop(k, k.div(begin, group), k.div(k.add(end, k.sub(group, 1)), group), name="group") as unit:
+            first = k.max(k.mul(unit.index, group), begin)
+            count = k.sub(k.min(k.mul(k.add(unit.index, 1), group), end), first) if self.spec.shared_keys else 1
+            found = self.matrices(first)
+            steps = [each[-1] if each else 0 for each in (args.q_batch, args.out_batch, *args.epilogue_batch)]
+            queries = Queries(found.q, found.out, found.epilogue, steps[0], steps[1], steps[2:], count)
+            query.emit(queries, found.k, found.v)
 
     def open_block(self, matrices: Matrices, first: Index, queries: Index) -> None:
         """The block of the query rows from `first`, of which there are `queries`, in no more vectors than needed."""

@@ -1,5 +1,5 @@
 """Attention of a single query, as in a step of a decoder: keys fill the lanes of its scores, columns those of its
-result.
+result. Heads that share keys and values are done together.
 
 Where the queries fill the lanes, one of them would leave all others idle. Every sum has its terms in the same order as
 there, so results have the same bits.
@@ -8,6 +8,7 @@ there, so results have the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -28,8 +29,22 @@ _WIDTHS = (8, 4, 2, 1)
 """Vectors of the result that are summed side by side, as many as are left."""
 
 
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The queries of matrices that have one each and share keys and values: where the first one, its result and its
+    operands of the epilogue are, the strides to the next ones, and how many there are."""
+
+    q: ir.Value
+    out: ir.Value
+    operands: Sequence[Operand]
+    q_step: Index
+    out_step: Index
+    operand_steps: Sequence[Index]
+    count: Index
+
+
 class SingleQuery:
-    """Emits attention of one query of one matrix of the batch."""
+    """Emits attention of matrices of one query each."""
 
     def __init__(self, k: Kernel, spec: AttentionSpec, args: AttentionArgs[ir.Value], epilogue: Epilogue) -> None:
         self.k = k
@@ -38,29 +53,38 @@ class SingleQuery:
         self.epilogue = epilogue
         self.dtype = spec.dtype
         self.lanes = k.target.lanes(self.dtype)
+        self.panel = KEY_VECTORS * self.lanes
 
-    def emit(self, q: ir.Value, keys: ir.Value, values: ir.Value, out: ir.Value, operands: Sequence[Operand]) -> None:
-        """out = softmax(epilogue(q @ keys.T)) @ values, by the addresses of one matrix of each."""
-        k = self.k
-        scores = k.at(k.scratch, k.mul(self.args.depth, KEY_VECTORS * self.lanes), self.dtype)
-        self._scores(q, keys, scores)
-        top = self._top(scores, [_along_keys(operand) for operand in operands])
-        share = self._powers(scores, top)
-        self._result(scores, values, out, share)
+    def emit(self, queries: Queries, keys: ir.Value, values: ir.Value) -> None:
+        """out = softmax(epilogue(q @ keys.T)) @ values for each of the queries."""
+        k, dtype = self.k, self.dtype
+        scores = k.at(k.scratch, k.mul(self.args.depth, self.panel), dtype)
+        whole = k.mul(k.div(k.add(self.args.keys, self.panel - 1), self.panel), self.panel)
+        self._scores(queries, keys, scores, whole)
+        with loop(k, 0, queries.count, name="query") as query:
+            own = k.at(scores, k.mul(query.index, whole), dtype)
+            operands = [
+                _along_keys(operand, k.at(operand.base, k.mul(query.index, step), self.epilogue.operand_dtype(number)))
+                for number, (operand, step) in enumerate(zip(queries.operands, queries.operand_steps, strict=True))
+            ]
+            share = self._powers(own, self._top(own, operands))
+            self._result(own, values, k.at(queries.out, k.mul(query.index, queries.out_step), dtype), share)
 
-    def _scores(self, q: ir.Value, keys: ir.Value, scores: ir.Value) -> None:
-        """scores = q @ keys.T, by panels of transposed keys."""
-        k, args, dtype = self.k, self.args, self.dtype
-        width = KEY_VECTORS * self.lanes
+    def _scores(self, queries: Queries, keys: ir.Value, scores: ir.Value, whole: Index) -> None:
+        """Rows of `whole` scores q @ keys.T, by panels of transposed keys."""
+        k, args, dtype, width = self.k, self.args, self.dtype, self.panel
         product = RegisterBlock(k, dtype, 1, KEY_VECTORS)
         with loop(k, 0, args.keys, width, name="panel") as panel:
             source = k.at(keys, k.mul(panel.index, args.k_row), dtype)
             sizes = args.depth, k.sub(args.keys, panel.index)
             k_depth = 1 if self.spec.unit_depth else args.k_depth
             copy_panel(k, self.spec.k_source, k.scratch, source, (k_depth, args.k_row), sizes, dtype, width)
-            factors = Factors(q, 0, args.q_depth, k.scratch, width)
-            for number, value in enumerate(product.product(factors, args.depth, self.spec.whole_depth)):
-                store(k, value, scores, k.add(panel.index, number * self.lanes), dtype)
+            with loop(k, 0, queries.count, name="query") as query:
+                q = k.at(queries.q, k.mul(query.index, queries.q_step), dtype)
+                sums = product.product(Factors(q, 0, args.q_depth, k.scratch, width), args.depth, self.spec.whole_depth)
+                row = k.add(k.mul(query.index, whole), panel.index)
+                for number, value in enumerate(sums):
+                    store(k, value, scores, k.add(row, number * self.lanes), dtype)
 
     def _top(self, scores: ir.Value, operands: list[Operand]) -> ir.Value:
         """The greatest score, after the epilogue has been applied to all of them; scores behind the last key are
@@ -122,6 +146,6 @@ class SingleQuery:
             store_masked(k, k.b.fmul(key.carry[0], shares), out, start, dtype, mask)
 
 
-def _along_keys(operand: Operand) -> Operand:
-    """An operand of the epilogue whose columns are keys instead of queries, of which there is one."""
-    return Operand(operand.base, 0, "column" if operand.kind in ("row", "full") else "scalar")
+def _along_keys(operand: Operand, base: ir.Value) -> Operand:
+    """An operand of the epilogue at `base` whose columns are keys instead of queries, of which there is one."""
+    return Operand(base, 0, "column" if operand.kind in ("row", "full") else "scalar")

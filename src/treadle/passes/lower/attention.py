@@ -117,9 +117,12 @@ def _attention_call(
         out_batch=_batch_steps(out, len(batch)),
         epilogue_batch=tuple(_batch_steps(operand, len(batch)) for operand in epilogue),
     )
-    packed_values = keys // 2 * width if products.bf16_dot else 0
+    scratch = (depth + keys + width) * block + (keys // 2 * width if products.bf16_dot else 0)
     spec = _spec(node, products, dtype, tiles, epilogue, lanes)
     operands = tuple(operand.value for operand in (q, k, v, *epilogue))
+    if spec.single_query != "never":
+        panel, together = KEY_VECTORS * lanes, batch[-1] if spec.shared_keys else 1
+        scratch = maximum(scratch, depth * panel + together * ceil_div(keys, panel) * panel)
     whole_ns = units * unit_ns
     if texts is not None:  # most blocks of short texts are empty
         spec, operands = _packed_spec(spec, products), (*operands, texts.offsets)
@@ -133,8 +136,7 @@ def _attention_call(
         chunks=chunks,
         flops=2.0 * elements((*products.batch, queries, keys)) * ((2 * depth if products.bf16_dot else depth) + width),
         cost=CALL_NS + whole_ns,
-        scratch=maximum((depth + keys + width) * block + packed_values, (depth + 1) * KEY_VECTORS * lanes + keys)
-        * dtype.size,
+        scratch=scratch * dtype.size,
     )
 
 
@@ -151,6 +153,7 @@ def _spec(
         edge=_edge(queries, tiles.vectors, lanes),
         open_queries=is_expression(queries),
         single_query=single,
+        shared_keys=single != "never" and "repeats" in node.attrs,
         ragged=not whole_queries,
         key_rows=tiles.keys.heights,
         open_keys=is_expression(products.keys),
@@ -176,6 +179,7 @@ def _packed_spec(spec: AttentionSpec, products: Products) -> AttentionSpec:
         spec,
         packed=True,
         single_query="never",
+        shared_keys=False,
         edge=spec.vectors,
         open_queries=True,
         ragged=True,

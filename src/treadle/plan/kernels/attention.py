@@ -18,7 +18,8 @@ class AttentionSpec(EpilogueSpec):
 
     The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: queries
     [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those
-    of v. Of a single query: a panel of keys [depth, KEY_VECTORS vectors], and scores, as many as whole panels have.
+    of v. Of a single query: a panel of keys [depth, KEY_VECTORS vectors]; then scores, as many as whole panels have, of
+    it or with `shared_keys` of each query that shares the keys.
     """
 
     family: ClassVar[str] = "attention"
@@ -35,6 +36,8 @@ class AttentionSpec(EpilogueSpec):
     """The last vector of the last block of queries is not full."""
     single_query: str
     """Whether a matrix has one query only: always, sometimes, or never in this form."""
+    shared_keys: bool
+    """Keys and values are the same along the last batch dimension, and a matrix may have a single query."""
     key_rows: tuple[int, ...]
     """The heights of register blocks of scores, the larger first: one, or two that differ by one."""
     open_keys: bool
