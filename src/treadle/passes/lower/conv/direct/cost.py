@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.graph.dim import ceil_div, computed, hint_of
+from treadle.graph.dim import ceil_div, computed, hint_of, maximum
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.direct.factors import Factors
 from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.open_rows import row_tiling
-from treadle.passes.lower.conv.rows import EFFICIENCY
+from treadle.passes.lower.conv.rows import EFFICIENCY, RowTiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.registers import sum_registers
 from treadle.passes.lower.searches import partition_conv
@@ -18,6 +18,9 @@ from treadle.plan.target import Target
 
 _PANEL_SHARE = 0.5
 """The part of L2 that the weights of one group of outputs may fill before the sum is computed in passes."""
+
+_RUN_BYTES = 2048
+"""A shorter run of bytes beyond L2 takes as long to read as so many in a long one, where the CPU prefetches."""
 
 
 def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums_fit: bool) -> Tiling | None:
@@ -35,7 +38,10 @@ def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums
     channels = factors.channels(shape)
     in_passes = sums_fit and not factors.plain and not factors.vnni and not row.checked
     units = row.blocks if row.flat else shape.out_size[0]
-    unit_chunks, units_per_chunk, groups_per_chunk = _partition(shape, factors, ctx, units * shape.images, groups)
+    x_bytes = _x_bytes(shape, factors, row, target)
+    unit_chunks, units_per_chunk, groups_per_chunk = _partition(
+        shape, factors, ctx, units * shape.images, groups, x_bytes
+    )
     return Tiling(
         row=row,
         panel=panel,
@@ -72,11 +78,28 @@ def _channels_per_pass(shape: ConvShape, factors: Factors, panel: int, target: T
     return -(-blocks // passes) * block
 
 
-def _partition(shape: ConvShape, factors: Factors, ctx: LowerContext, units: int, groups: int) -> tuple[int, int, int]:
-    """Returns (chunks along the units, units a chunk, groups a chunk): little traffic and load imbalance."""
+def _x_bytes(shape: ConvShape, factors: Factors, row: RowTiling, target: Target) -> int:
+    """Returns the bytes of x, and more for reading it where it is not in L2 and the time of computing is short.
+
+    A register block of a 1x1 kernel reads a run of pixels of one block of channels, then one of the next, far away.
+    """
+    x_bytes = nbytes(factors.x)
+    if shape.kernel != (1, 1) or shape.groups > 1 or factors.plain:
+        return x_bytes
+    run_bytes = row.widest * factors.block * factors.x.known_dtype.size
+    return x_bytes + (max(1, _RUN_BYTES // run_bytes) - 1) * maximum(0, x_bytes - target.l2)
+
+
+def _partition(
+    shape: ConvShape, factors: Factors, ctx: LowerContext, units: int, groups: int, x_bytes: int
+) -> tuple[int, int, int]:
+    """Returns (chunks along the units, units a chunk, groups a chunk): little traffic and load imbalance.
+
+    `x_bytes`: what reading all of x is like.
+    """
     total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.each, 0.0, EFFICIENCY)
     weights = 4 * elements(factors.weights.static_shape) // factors.each
-    args = units, groups, total, weights, nbytes(factors.x)
+    args = units, groups, total, weights, x_bytes
     known: Any = map(hint_of, args)
     found = partition_conv(*known)
     units_each = computed("conv.units", lambda *_: found[0], args, least=1)
