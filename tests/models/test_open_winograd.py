@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.lib.stride_tricks import sliding_window_view
 from onnx import helper
 
 import treadle
 from tests.machines import MACHINES
 from tests.models.test_open_ops import Case
+from treadle.cli.commands.inspect import inspect
 from treadle.codegen import target as targets
 from treadle.graph.facts import Facts
 from treadle.graph.guard import evaluate
@@ -237,6 +241,17 @@ def test_weights_of_two_tiles_are_packed_once(monkeypatch: pytest.MonkeyPatch) -
         wanted = expected(feeds["x"], case, (1, 1), (1, 1, 1, 1))
         np.testing.assert_allclose(found, wanted, atol=3e-5 * (float(np.abs(wanted).max()) + 1.0), rtol=0)
     assert len(taken) == 2
+
+
+def test_sizes_without_results_take_no_variant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The plan does not serve images that are lower than the kernel, so inspect leaves them out."""
+    monkeypatch.setattr(lower, "choose_variants", lambda shape, *_, **__: (f4_of(shape), None))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(convolution((3, 3), (1, 1), (0, 1, 0, 1), channels=96, outputs=64).model())
+    printed = CliRunner().invoke(inspect, [str(path), "--json"], catch_exceptions=False).output
+    (variant,) = json.loads(printed)["open_plans"][0]["variants"]
+    assert variant["ranges"]
+    assert all(found[0][0] == (4 if dim == "h" else 1) for dim, found in variant["ranges"].items())
 
 
 def f4_of(shape: ConvShape) -> Method:

@@ -102,7 +102,7 @@ def open_plan(plan: Open) -> dict[str, Any]:
         "samples": plan.samples,
         "inputs": [{"name": port.name, "shape": shape_of(port.shape)} for port in plan.plan.inputs],
         "outputs": [{"name": port.name, "shape": shape_of(port.shape)} for port in plan.plan.outputs],
-        "variants": variants_of(plan.plan, plan.samples),
+        "variants": variants_of(plan),
         "steps": [
             {"node": call.node, "op": call.op, "shapes": [shape_of(value.static_shape) for value in call.writes]}
             for call in plan.plan.calls
