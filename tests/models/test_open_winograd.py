@@ -184,11 +184,17 @@ def test_open_numbers_of_images_have_variants() -> None:
 
 
 def test_binding_takes_direct_convolution_for_small_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One plan holds both algorithms. At each size all chunks are of one, and the results are those of known sizes."""
+    """One plan holds both algorithms. At each size all chunks are of one, and the results are those of known sizes.
+
+    The tiles of the other one take no memory.
+    """
     monkeypatch.setattr(lower, "choose_variants", lambda shape, *_, **__: (f4_of(shape), None))
     case = convolution((3, 3), (1, 1), (1, 1, 1, 1), channels=96, outputs=64)
     session = treadle.Session(case.model())
     (plan,) = session.open_plans()
+    (tiles,) = (
+        call.writes[0] for call in plan.plan.calls if call.spec is not None and call.spec.family == "winograd_input"
+    )
     taken = {}
     for size in (1, 2, 3, 5, 8, 13, 24, 40):
         sizes = {"b": 1, "h": size, "w": size + 1}
@@ -196,6 +202,8 @@ def test_binding_takes_direct_convolution_for_small_images_alone(monkeypatch: py
         at_work = {call.variant.name for call in calls if call.variant is not None and call.chunks}
         assert len(at_work) == 1
         assert all(call.cost == 0 for call in calls if not call.chunks)
+        room = evaluate(plan.plan.buffers[plan.plan.places[tiles].buffer].size, sizes, FUNCTIONS)
+        assert (room > 0) == (at_work != {"direct"})
         (taken[size],) = at_work
         feeds = case.feeds(sizes)
         found, shared = (session.run(feeds, intra_op=threads)["y"] for threads in (1, 2))

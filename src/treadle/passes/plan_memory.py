@@ -15,6 +15,7 @@ from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
 from treadle.passes.lower.base import nbytes
+from treadle.plan.call import Call
 from treadle.plan.first_fit import first_fit
 from treadle.plan.packed import kept
 from treadle.plan.plan import Buffer, Home, Place
@@ -68,7 +69,7 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]], *, op
 
     lifetimes = _lifetimes(inner, users, writers, after)
     if open_sizes or any(is_open(value.static_shape) for value in users):
-        _add_open(memory, inner, lifetimes)
+        _add_open(memory, inner, lifetimes, {value: [lowered.calls[at] for at in users[value]] for value in inner})
     else:
         offsets, memory.arena_bytes = _assign(inner, lifetimes)
         for value in inner:
@@ -80,13 +81,23 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]], *, op
     return memory
 
 
-def _add_open(memory: Memory, values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> None:
+def _add_open(
+    memory: Memory, values: Sequence[Value], lifetimes: dict[Value, _Lifetime], users: dict[Value, list[Call]]
+) -> None:
     for value in values:
-        memory.add(value, Buffer(Home.ARENA, nbytes(value)))
+        memory.add(value, Buffer(Home.ARENA, nbytes(value) * _taken(users[value])))
     number = {value: memory.places[value].buffer for value in values}
     for value, lifetime in lifetimes.items():
         rivals = (other for other in values if other is not value and lifetime.may_meet(lifetimes[other]))
         memory.rivals[number[value]] = tuple(number[other] for other in rivals)
+
+
+def _taken(calls: Sequence[Call]) -> int:
+    """Returns 1 for sizes at which `calls` run: 0 for others, if all are of one variant."""
+    variant = calls[0].variant
+    if variant is None or any(call.variant != variant for call in calls):
+        return 1
+    return variant.taken
 
 
 def _accesses(lowered: Lowered) -> tuple[dict[Value, list[int]], dict[Value, list[int]]]:
