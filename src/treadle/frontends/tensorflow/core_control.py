@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.graph.graph import Graph, all_nodes
+from treadle.frontends.core_bodies import needs_python, same_forms
+from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 
 
@@ -17,10 +18,9 @@ def decides(predicate: Value) -> bool:
 
 def agree(yes: Graph, no: Graph, wanted: Sequence[DType]) -> bool:
     """Return whether two sides give results of the same known shapes, and of the wanted dtypes, without Python."""
-    forms, others = ([(value.dtype, value.shape) for value in side.outputs] for side in (yes, no))
-    if forms != others or [dtype for dtype, _ in forms] != list(wanted) or dtypes.string in wanted:
+    if not same_forms(yes.outputs, no.outputs) or [value.dtype for value in yes.outputs] != list(wanted):
         return False
-    return all(shape is not None for _, shape in forms) and not (_needs_python(yes) or _needs_python(no))
+    return not (needs_python(yes) or needs_python(no))
 
 
 def places_of(slots: Sequence[int | None]) -> tuple[list[int], list[int]]:
@@ -35,10 +35,7 @@ def carries(step: Graph, values: Sequence[Value]) -> bool:
     Nothing in it may need Python.
     """
     *after, again = step.outputs
-    if not decides(again) or _needs_python(step):
-        return False
-    same = ((one.dtype, one.shape) == (other.dtype, other.shape) for one, other in zip(values, after, strict=True))
-    return bool(values) and all(same)
+    return bool(values) and decides(again) and same_forms(values, after) and not needs_python(step)
 
 
 def loop_body(step: Graph, carried: Sequence[int], captured: Sequence[int]) -> Graph:
@@ -47,9 +44,3 @@ def loop_body(step: Graph, carried: Sequence[int], captured: Sequence[int]) -> G
     step.inputs = [iteration, *(step.inputs[place] for place in (*carried, *captured))]
     step.outputs = [step.outputs[-1], *step.outputs[:-1]]
     return step
-
-
-def _needs_python(graph: Graph) -> bool:
-    """Return whether a node runs as Python: it has effects, takes strings, or is compiled in the run."""
-    strings = any(value.dtype is dtypes.string for value in graph.inputs)
-    return strings or any(node.op == "call" for node in all_nodes(graph))

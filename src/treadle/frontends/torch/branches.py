@@ -1,6 +1,7 @@
 """Branches and loops whose conditions depend on data.
 
-Each becomes one `call` node. The call runs its bodies as sessions of their own, compiled from Templates.
+Each becomes a branch or loop of the native core where its results have known shapes, which a loop keeps, and no body
+needs Python. Else it becomes one `call` node, which runs its bodies as sessions of their own, compiled from Templates.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
+from treadle.frontends.core_bodies import needs_python, same_forms
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.exported import add_outputs, start_graph
+from treadle.frontends.torch.rules.elementwise import to_bool
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
@@ -30,6 +34,8 @@ _READS_DATA = frozenset({
     "aten::item",
 })  # fmt: skip
 
+_ANY_NUMBER = 2**63 - 1
+"""The limit of a `while` loop in TorchScript."""
 
 RunBlock = Callable[[Importer, Any, dict[str, Any], Sequence[Any]], list[Any]]
 """(importer, block, values by name, arguments) -> the block's results, as `interpreter.run_block`."""
@@ -88,6 +94,8 @@ def _carried(b: Builder, held: Any) -> Any:
     """Returns a loop variable as one known only at run time: iterations may change it."""
     if isinstance(held, bool | int | float):
         return Number(b.constant(np.asarray(held, np.float32 if isinstance(held, float) else None)))
+    if is_expression(held):
+        return Number(b.number(held))
     if isinstance(held, list | dict):
         raise Unsupported("a loop whose end depends on data carries a list; carry a tensor")
     return held
@@ -123,7 +131,10 @@ class _Scope:
             inner = Importer(graph, faults, fx.run)
             owner = "a tensor of the code around its branch or loop"
             env = {known: _filled(held, given[:count], owner) for known, held in self._held.items()}
+            before = {known: _entries(held) for known, held in env.items()}
             results = self._run_block(inner, block, env, _filled(list(arguments), given[count:], owner))
+            if any(_entries(env[known]) != entries for known, entries in before.items()):
+                raise Unsupported("a body that data decide about changes a list or dictionary of the code around it")
             faults.raise_all(name)
             made: list[Value] = []
             structure[:] = [_with_holes(_result(inner.b, result), made) for result in results]
@@ -134,9 +145,18 @@ class _Scope:
         return Template(name, inputs, (), build)
 
 
+def _entries(held: Any) -> Any:
+    """Returns what identifies the entries of lists and dictionaries in `held`, and of those in them."""
+    if isinstance(held, list):
+        return [_entries(entry) for entry in held]
+    if isinstance(held, dict):
+        return {key: _entries(entry) for key, entry in held.items()}
+    return id(held)
+
+
 def _result(b: Builder, result: Any) -> Any:
     """Returns a body's result; a Python number becomes a value, so that branches may differ in it."""
-    return _carried(b, result) if isinstance(result, bool | int | float) else result
+    return _carried(b, result) if isinstance(result, bool | int | float) or is_expression(result) else result
 
 
 def _free(block: Any) -> set[str]:
@@ -203,7 +223,14 @@ def branch(
         if yes.dtype != no.dtype:
             raise Unsupported(f"its branches, which data decide, return {yes.dtype} and {no.dtype}; cast one of them")
         outputs.append((yes.known_dtype, yes.static_shape if yes.shape is not None and yes.shape == no.shape else None))
-    results = b.add_call([condition, *scope.values], outputs, function=Branch(*templates), label="If")
+    yes, no = graphs
+    if not yes.outputs:
+        return list(found[0])
+    if same_forms(yes.outputs, no.outputs) and not (needs_python(yes) or needs_python(no)):
+        test = b.reshape(to_bool(b, condition), [])
+        results = b.add_branch(test, scope.values, yes, no)
+    else:
+        results = b.add_call([condition, *scope.values], outputs, function=Branch(*templates), label="If")
     return [_filled(held, results, "") for held in found[0]]
 
 
@@ -233,10 +260,25 @@ def repeat(
         if value.dtype != result.dtype:
             raise Unsupported(f"its loop carries {value.dtype} into an iteration and {result.dtype} out of it; cast it")
         outputs.append((value.known_dtype, value.static_shape if result.shape == value.shape else None))
+    if same_forms(values, graph.outputs[1:]) and not needs_python(graph):
+        limit = None if most == _ANY_NUMBER else _number(b, most, dtypes.i64)
+        operands = [limit, _number(b, going, dtypes.boolean), *values, *scope.values]
+        results = b.add_loop(operands, _loop_body(graph, len(scope.values)), len(values))
+        return [_filled(held, results, "") for held in state]
     head = [_number(b, most, dtypes.i64), _number(b, going, dtypes.boolean)]
     function = Repeat(_with_outputs(template, graph), len(scope.values))
     results = b.add_call([*head, *scope.values, *values], outputs, function=function, label="Loop")
     return [_filled(held, results, "") for held in state]
+
+
+def _loop_body(graph: Graph, captured: int) -> Graph:
+    """Returns the body of `repeat` as that of a core loop: captured values come last."""
+    graph.inputs = [*graph.inputs[captured:], *graph.inputs[:captured]]
+    again = graph.outputs[0].producer
+    assert again is not None
+    if again.operand(0).data is not None:
+        graph.outputs[0] = again.operand(0)
+    return graph
 
 
 def _with_outputs(template: Template, graph: Graph) -> Template:

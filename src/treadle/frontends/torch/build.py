@@ -109,6 +109,19 @@ class Builder:
         attrs = {"infer": infer, "blocking": False, **attrs}
         return self._place(self.graph.make("call", inputs, attrs, name=self.name, outputs=results))
 
+    def add_branch(self, condition: Value, operands: Sequence[Value], yes: Graph, no: Graph) -> list[Value]:
+        """Returns the results of a new `branch` node; both bodies give results of the same forms."""
+        results = [self.graph.value(self.name, value.dtype, value.shape) for value in yes.outputs]
+        attrs = {"yes": yes, "no": no}
+        return self._place(self.graph.make("branch", [condition, *operands], attrs, name=self.name, outputs=results))
+
+    def add_loop(self, operands: Sequence[Value | None], body: Graph, carried: int) -> list[Value]:
+        """Returns the carried values after a new `loop` node, whose body keeps their forms."""
+        results = [self.graph.value(self.name, value.dtype, value.shape) for value in body.outputs[1:]]
+        results.append(self.graph.value(self.name, dtypes.i64, ()))
+        attrs = {"body": body, "carried": carried, "sliced": 0, "padded": False}
+        return self._place(self.graph.make("loop", operands, attrs, name=self.name, outputs=results))[:carried]
+
     def _place(self, node: Node) -> list[Value]:
         self.graph.nodes.append(node)
         link(node)

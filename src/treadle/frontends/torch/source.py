@@ -41,7 +41,7 @@ def location(node: Any) -> str:
     """Returns the op and its source line, for messages."""
     try:
         text = node.sourceRange()
-    except RuntimeError:  # the file's source map is damaged
+    except (RuntimeError, MemoryError):  # the file's source map is damaged
         text = ""
     found = _LINE.search(text)
     if found is None:

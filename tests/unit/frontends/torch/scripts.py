@@ -102,6 +102,43 @@ class OnData(nn.Module):
         return y, x, steps
 
 
+class Searching(nn.Module):
+    """A loop with a branch in it; data decide about both, and every iteration keeps all shapes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int, float]:
+        steps, total = 0, 0.0
+        while bool(x.abs().max() > 0.01) and steps < 20:
+            x = torch.tanh(self.layer(x)) / 2 if bool(x.sum() > 0) else -x / 4
+            total += float(x.sum())
+            steps += 1
+        return x, steps, total
+
+
+class Growing(nn.Module):
+    """A loop and a branch whose results have sizes that data decide about."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x[:1] if bool(x[0] > 2) else x * 2
+        while bool(x.sum() < 10):
+            x = torch.cat([x, x])
+        return x, y
+
+
+class Collecting(nn.Module):
+    """A loop that data end appends to a list."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts: list[torch.Tensor] = []
+        while bool(x.sum() > 1):
+            x = x / 2
+            parts.append(x)
+        return torch.stack(parts)
+
+
 class Results(NamedTuple):
     total: torch.Tensor
     parts: tuple[torch.Tensor, torch.Tensor]

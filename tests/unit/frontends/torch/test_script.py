@@ -15,6 +15,7 @@ import treadle  # noqa: E402
 from tests.unit.frontends.torch import scripts  # noqa: E402 - after the skip
 from tests.unit.frontends.torch.running import assert_same, run  # noqa: E402
 from treadle.errors import InputError, ModelError, ModelFormatError, TreadleError, UnsupportedModelError  # noqa: E402
+from treadle.graph.graph import all_nodes  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
@@ -189,6 +190,39 @@ class TestControl:
         for x in (torch.full((2, 4), 3.0), torch.full((2, 4), -9.0), torch.ones(2, 4)):
             assert_same(run(session, (x,)), module(x))
 
+    @pytest.mark.parametrize("scale", [0.001, 1.0, -5.0])
+    def test_branches_and_loops_that_keep_shapes_run_in_the_native_run(self, scale):
+        """
+        No node of the graph or of a body is a Python step.
+        """
+        module = scripts.Searching().eval()
+        session = treadle.Session(scripted(module))
+        x = torch.full((2, 4), scale)
+
+        assert_same(run(session, (x,)), module(x))
+        ops = [node.op for node in all_nodes(session.graph)]
+        assert "loop" in ops
+        assert "branch" in ops
+        assert "call" not in ops
+
+    @pytest.mark.parametrize("scale", [0.5, 3.0, 12.0])
+    def test_loops_may_change_shapes(self, scale):
+        """
+        A Python step runs those, and branches whose sides give other sizes.
+        """
+        module = scripts.Growing().eval()
+        session = treadle.Session(scripted(module))
+        x = torch.full((2,), scale)
+        assert_same(run(session, (x,)), module(x))
+
+    def test_a_list_that_data_would_change_is_refused(self):
+        """
+        Its length would depend on data.
+        """
+        session = treadle.Session(scripted(scripts.Collecting()))
+        with pytest.raises(ModelError, match="changes a list or dictionary of the code around it"):
+            session.run({"x": np.ones(3, np.float32)})
+
     def test_entries_are_read_and_written_at_indices_from_data(self, tmp_path):
         """
         As in the suppression of overlapping boxes.
@@ -198,8 +232,9 @@ class TestControl:
         scores, overlap = torch.rand(6), torch.rand(6, 6)
         assert_same(run(session, (scores, overlap)), module(scores, overlap))
 
-    def test_results_do_not_depend_on_threads(self):
-        module = scripted(scripts.OnData())
+    @pytest.mark.parametrize("module", [scripts.OnData(), scripts.Searching()])
+    def test_results_do_not_depend_on_threads(self, module):
+        module = scripted(module)
         x = np.full((2, 4), 3.0, np.float32)
         first = treadle.Session(module, intra_op=1, inter_op=1).run({"x": x})
         other = treadle.Session(module, intra_op=2, inter_op=2).run({"x": x})

@@ -106,15 +106,22 @@ def repeat(b: Builder, x: Value, repeats: Sequence[int]) -> Value:
 
 
 def cat(b: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """Concatenates along `dim`; tensors of shape [0] are skipped."""
+    """Concatenates along `dim`; tensors of shape [0] are skipped. Raises Fault if there are none."""
+    _check_any(tensors)
     dtype = common(*tensors)
     parts = [b.cast(x, dtype) for x in tensors if not equal_shapes(x.shape, (0,))] or [b.cast(tensors[0], dtype)]
     return parts[0] if len(parts) == 1 else b.add("concat", *parts, axis=b.axis(parts[0], dim))
 
 
 def stack(b: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
+    _check_any(tensors)
     axis = normalize_axis(dim, b.rank(tensors[0]) + 1)
     return cat(b, [unsqueeze(b, x, axis) for x in tensors], axis)
+
+
+def _check_any(tensors: Sequence[Value]) -> None:
+    if not tensors:
+        raise Fault("its list has no tensors")
 
 
 def slice_(

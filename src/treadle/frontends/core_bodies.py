@@ -1,0 +1,32 @@
+"""Which graphs can be bodies of branches and loops that the native core runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle import dtypes
+from treadle.graph.graph import Graph, all_nodes
+from treadle.graph.shape import equal_shapes, is_static
+from treadle.graph.value import Value
+
+
+def needs_python(graph: Graph) -> bool:
+    """Return whether a node runs as Python: it has effects, takes strings, or is compiled in the run."""
+    strings = any(value.dtype is dtypes.string for value in graph.inputs)
+    return strings or any(node.op == "call" for node in all_nodes(graph))
+
+
+def same_forms(values: Sequence[Value], others: Sequence[Value]) -> bool:
+    """Return whether there are as many values as others, and each pair has one dtype, no string, and one known shape.
+
+    A shape is known if it has numbers and expressions of sizes.
+    """
+    if len(values) != len(others) or any(value.dtype in (None, dtypes.string) for value in values):
+        return False
+    return all(
+        one.dtype == other.dtype
+        and one.shape is not None
+        and is_static(one.shape)
+        and equal_shapes(one.shape, other.shape)
+        for one, other in zip(values, others, strict=True)
+    )
