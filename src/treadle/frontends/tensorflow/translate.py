@@ -14,7 +14,9 @@ from treadle.frontends.tensorflow.body import Body, Library, expanded, ordered
 from treadle.frontends.tensorflow.body_steps import split_body
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.control import Branches, DeferredNode, DeferredPart, ListLoop, Loop, result_dtypes
-from treadle.frontends.tensorflow.core_control import agree, carries, decides, loop_body, places_of
+from treadle.frontends.tensorflow.core_control import agree, decides
+from treadle.frontends.tensorflow.core_lists import ListItems
+from treadle.frontends.tensorflow.core_loops import CoreLoop
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts, resolve_frame_aliases, without_frames
 from treadle.frontends.tensorflow.list_loops import SplitStep
@@ -55,6 +57,7 @@ class Translation:
 
     def __init__(self, library: Library, faults: Faults, graph: Graph | None = None, depth: int = 0) -> None:
         self.depth = depth
+        self.lists = ListItems()
         self.library = library
         self._body = Body({})
         self.faults = faults
@@ -95,7 +98,11 @@ class Translation:
     def _translate(self, node: Node, values: list[Value]) -> Sequence[Value]:
         """Return the results of `node`. Raises Fault, NeedsShapeError, or what rules raise."""
         if node.op in NODES:
-            return NODES[node.op].emit(self.emitter, node, values)
+            found = self.lists.read(self.emitter, node, values)
+            if found is None:
+                found = NODES[node.op].emit(self.emitter, node, values)
+                self.lists.note(node, values, found)
+            return found
         if node.op not in _STRUCTURE:
             raise Unsupported("treadle does not have this op")
         return _STRUCTURE[node.op](self, node, values)
@@ -155,7 +162,10 @@ class Translation:
         """
         sides: list[Graph | None] = [None, None]
         if self.depth < MOST_TRIED and all(value.shape is not None and is_static(value.shape) for value in values):
-            sides = [_built(template, values[1:]) for template in templates]
+            sides = [
+                _built(template, [(value.known_dtype, value.static_shape) for value in values[1:]])
+                for template in templates
+            ]
         yes, no = sides
         if yes is not None and no is not None and decides(values[0]) and agree(yes, no, dtypes):
             return self.emitter.add_many("branch", values, len(dtypes), yes=yes, no=no)
@@ -193,37 +203,46 @@ class Translation:
         tested = BodyPart(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
         stepped = BodyPart(step.title, step.body, split.given, split.wanted)
         both = self._step_and_test(stepped, tested, split.next_slots())
-        found = self._add_core_loop(values, tested, both, split)
+        found = self._add_core_loop(node, values, tested, both, split)
         if found is not None:
             return found
         return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
 
     def _add_core_loop(
-        self, values: list[Value], test: BodyPart, both: Template, split: SplitStep[Ref]
+        self, node: Node, values: list[Value], test: BodyPart, both: Template, split: SplitStep[Ref]
     ) -> Sequence[Value] | None:
         """Add a loop that the native core runs, and return its results.
 
-        None if it has lists, if shapes are not known or change between iterations, or if its body needs Python.
+        None if shapes are not known or change between iterations, if its body needs Python, or if a list is not read
+        and written item by item.
         """
         plain = [values[place] for place in split.plain]
-        if self.depth >= MOST_TRIED or any(split.lists) or len(plain) < len(values):
+        if self.depth >= MOST_TRIED or not all(value.shape is not None and is_static(value.shape) for value in plain):
             return None
-        if not all(value.shape is not None and is_static(value.shape) for value in plain):
+        reads = [access.parameter for access in split.reads]
+        items = {place: self.lists.of(values[place]) for place in (*reads, *split.changed)}
+        known = {place: found for place, found in items.items() if found is not None}
+        item_forms = [known[place].form() for place in reads if place in known]
+        if len(known) < len(items) or None in item_forms:
             return None
-        body = _built(both, plain)
-        carried, captured = places_of(split.next_slots())
-        if body is None or not carries(body, [plain[place] for place in carried]):
+        forms: list[Given] = [(value.known_dtype, value.static_shape) for value in plain]
+        body = _built(both, [*forms, *(form for form in item_forms if form is not None)])
+        tested = _built(self._whole(test), forms)
+        if body is None or tested is None:
             return None
         name = self.emitter.name
         given: Env = dict(zip(test.given, plain, strict=True))
         condition = self._translate_inline(test.body, given, test.wanted, test.title)[test.wanted[0]]
         self.emitter.name = name
-        operands = [None, condition, *(plain[place] for place in (*carried, *captured))]
-        attrs = {"body": loop_body(body, carried, captured), "carried": len(carried), "sliced": 0, "padded": False}
-        changed = self.emitter.add_many("loop", operands, len(carried) + 1, **attrs)
+        found = CoreLoop(values, split, body, tested, known).add(self.emitter, condition)
+        if found is None:
+            return None
+        changed, lists = found
         results = values[: len(split.lists)]
-        for place, value in zip(split.results, changed, strict=False):
-            results[place] = value
+        for place in range(len(results)):
+            if place in lists:
+                results[place] = self.lists.add(self.emitter, node, lists[place])
+            results[place] = changed.get(place, results[place])
         return results
 
     def _step_and_test(self, step: BodyPart, test: BodyPart, next_slots: Sequence[int | None]) -> Template:
@@ -273,6 +292,7 @@ class Translation:
         """Translate what `wanted` depends on into this graph. Returns `env`, extended. Raises ModelError."""
         faults = Faults()
         inner = Translation(self.library, faults, self.emitter.graph, self.depth + 1)
+        inner.lists = self.lists
         inner.run(body, env, wanted)
         faults.raise_all(title)
         return env
@@ -344,10 +364,10 @@ def constant_array(node: Node) -> Array:
     return array
 
 
-def _built(template: Template, values: Sequence[Value]) -> Graph | None:
-    """Return the graph of `template` for such values, whose shapes are known; None if they do not fit."""
+def _built(template: Template, forms: Sequence[Given]) -> Graph | None:
+    """Return the graph of `template` for inputs of these forms; None if they do not fit."""
     try:
-        return template.build([(value.known_dtype, value.static_shape) for value in values])
+        return template.build(forms)
     except OPERAND_ERRORS:
         return None
 

@@ -1,0 +1,196 @@
+"""Lists of tensors whose items lie in one tensor: they can be read and written without the list itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from treadle import dtypes
+from treadle.dtypes import DType
+from treadle.frontends.tensorflow.calls import add_call
+from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in, rows
+from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_array
+from treadle.frontends.tensorflow.node import Node
+from treadle.graph.dim import at_least, equals
+from treadle.graph.shape import is_static
+from treadle.graph.value import Value
+from treadle.ops.op import Array
+from treadle.ops.sizes import known_sizes
+
+_IDENTITIES = ("identity",)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a list.
+
+    Attributes:
+        dtype: Their element type.
+        dims: What is declared of their shape.
+        count: How many there are.
+        tensor: All of them, stacked; None if none was written.
+        once: Whether the list is one of TensorFlow 1: each item may be written once.
+        clears: Whether a read removes the item.
+        infers: Whether the list takes the shape of its items from the first one written.
+    """
+
+    dtype: DType
+    dims: Dims
+    count: int
+    tensor: Value | None = None
+    once: bool = False
+    clears: bool = False
+    infers: bool = False
+
+    def form(self) -> tuple[DType, tuple[int, ...]] | None:
+        """Return the dtype and shape of an item; None if it is not known."""
+        return None if self.tensor is None else (self.dtype, self.tensor.static_shape[1:])
+
+
+class ListItems:
+    """The items of lists of a graph, as far as they are known to lie in one tensor."""
+
+    def __init__(self) -> None:
+        self._items: dict[Value, Items] = {}
+
+    def of(self, held: Value) -> Items | None:
+        """Return the items of a list."""
+        while held.producer is not None and held.producer.op in _IDENTITIES:
+            held = held.producer.operand(0)
+        return self._items.get(held)
+
+    def note(self, node: Node, values: Sequence[Value], results: Sequence[Value]) -> None:
+        """Take in a node that makes a list."""
+        make = _MAKES.get(node.op)
+        items = None if make is None else make(self, node, values)
+        if items is not None:
+            self._items.update(dict.fromkeys(results, items))
+
+    def read(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value] | None:
+        """Return the results of a node that reads a list; None if the list itself must be read."""
+        read = _READS.get(node.op)
+        items = self.of(values[0]) if read is not None and values else None
+        found = None if read is None or items is None else read(e, node, values, items)
+        return None if found is None else [found]
+
+    def add(self, e: Emitter, node: Node, items: Items) -> Value:
+        """Return a list of these items, a result of `node`. It is made only if something needs the list itself."""
+        assert items.tensor is not None
+        maker = Node(node.name, "TensorListFromTensor", [])
+        (made,) = add_call(e, maker, [items.tensor], ListOf(replace(items, tensor=None)), [dtypes.string])
+        made.shape = ()
+        self._items[made] = items
+        return made
+
+
+class ListOf:
+    """Makes a list of the items that the first array has."""
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        items = self._items
+        flags = {"once": items.once, "clears": items.clears, "infers": items.infers}
+        return [list_array(TensorList(items.dtype, items.dims, rows(arrays[0]), **flags))]
+
+
+def _number(value: Value) -> int | None:
+    found = known_sizes(value)
+    return found[0] if found is not None and len(found) == 1 else None
+
+
+def _reserve(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
+    count = _number(values[1])
+    if count is None or values[0].data is None or not at_least(count, 0):
+        return None
+    return Items(node.dtype("element_dtype"), dims_in(values[0].data), count)
+
+
+def _new_array(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
+    count = _number(values[0])
+    if count is None or not at_least(count, 0) or node.attr("dynamic_size", False):
+        return None
+    clears, infers = bool(node.attr("clear_after_read", True)), bool(node.attr("identical_element_shapes", False))
+    return Items(node.dtype("dtype"), declared_dims(node), count, once=True, clears=clears, infers=infers)
+
+
+def _from_tensor(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
+    tensor = values[0]
+    if tensor.shape is None or not is_static(tensor.shape) or not tensor.shape or values[1].data is None:
+        return None
+    dims = dims_in(values[1].data)
+    if not fits(dims, tensor.static_shape[1:]):
+        return None
+    return Items(node.dtype("element_dtype"), dims, tensor.static_shape[0], tensor)
+
+
+def _scattered(lists: ListItems, _: Node, values: Sequence[Value]) -> Items | None:
+    items, tensor = lists.of(values[0]), values[2]
+    if items is None or items.tensor is not None or not _counts(values[1], items.count):
+        return None
+    if tensor.shape is None or not is_static(tensor.shape) or not tensor.shape or tensor.dtype != items.dtype:
+        return None
+    if not equals(tensor.static_shape[0], items.count) or not fits(items.dims, tensor.static_shape[1:]):
+        return None
+    return replace(items, tensor=tensor)
+
+
+def _counts(indices: Value, count: int) -> bool:
+    """Return whether the indices are known to be 0, 1, ... below `count`."""
+    known = known_sizes(indices)
+    if known is not None:
+        return len(known) == count and list(known) == list(range(len(known)))
+    made = indices.producer
+    if made is None or made.op != "range":
+        return False
+    first, end, step = (_number(made.operand(place)) for place in range(3))
+    return (first, step) == (0, 1) and end is not None and equals(end, count)
+
+
+def _stacked(_: Emitter, node: Node, values: Sequence[Value], items: Items) -> Value | None:
+    wanted = int(node.attr("num_elements", -1))
+    if items.tensor is None or (wanted >= 0 and not equals(wanted, items.count)) or values[1].data is None:
+        return None
+    dims = dims_in(values[1].data)
+    if equals(items.count, 0) and not _is_complete(dims) and not _is_complete(items.dims):
+        return None
+    return items.tensor if fits(dims, items.tensor.static_shape[1:]) else None
+
+
+def _is_complete(dims: Dims) -> bool:
+    return dims is not None and None not in dims
+
+
+def _gathered(_: Emitter, __: Node, values: Sequence[Value], items: Items) -> Value | None:
+    return items.tensor if items.tensor is not None and _counts(values[1], items.count) else None
+
+
+def _item(e: Emitter, _: Node, values: Sequence[Value], items: Items) -> Value | None:
+    index = _number(values[1])
+    if items.tensor is None or index is None or not (at_least(index, 0) and at_least(items.count - index, 1)):
+        return None
+    return e.add("gather", items.tensor, e.sizes(index, dtypes.i64), axis=0)
+
+
+def _length(e: Emitter, _: Node, __: Sequence[Value], items: Items) -> Value | None:
+    return e.sizes(items.count, dtypes.i32)
+
+
+_MAKES = {
+    "TensorArrayScatterV3": _scattered,
+    "TensorArrayV3": _new_array,
+    "TensorListFromTensor": _from_tensor,
+    "TensorListReserve": _reserve,
+}
+"""Op of a NodeDef that makes a list -> returns its items; None if they do not lie in one tensor."""
+
+_READS = {
+    "TensorArrayGatherV3": _gathered,
+    "TensorArraySizeV3": _length,
+    "TensorListGetItem": _item,
+    "TensorListLength": _length,
+    "TensorListStack": _stacked,
+}
+"""Op of a NodeDef that reads a list -> returns its result from the items; None if it needs the list itself."""
