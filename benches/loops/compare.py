@@ -1,137 +1,105 @@
 """Loops with small bodies beside ONNX Runtime: what an iteration costs beside the kernels of its body.
 
-    python -m benches.loops.compare [--iterations N] [--rounds N] [--seconds S] [--threads N,...] [--json FILE]
+    python -m benches.loops.compare [--iterations N] [--tensorflow PYTHON] [--rounds N] [--seconds S] [--threads N,...]
+                                    [--json FILE]
 
 Each engine has a process of its own for each model, and the processes take turns. `Loop` and `Scan` run the body;
 `nodes` is the same computation without a loop: the body's nodes once for each iteration. The difference of the two
-latencies is what the loop costs. `while` is the Loop with a condition that every iteration computes.
+latencies is what the loop costs. `while` is the Loop with a condition that every iteration computes. `recurrent` is a
+dynamic recurrent network of TensorFlow: a while loop over TensorArrays, also in TensorFlow itself, beside the same
+network as a Scan in ONNX Runtime. PYTHON is an interpreter with TensorFlow; without it that row is left out.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
-from benches.harness.process import Engine, running
+from benches.harness.process import ROOT, Engine, running
 from benches.harness.report import machine, parser, print_header, print_row, write_json
 from benches.harness.timing import time_by_turns
+from benches.loops import recurrent
+from benches.loops.models import SIZE, models, recurrent_scan
 
-FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
-SIZE = 16
-ENGINES = ("treadle", "onnxruntime")
-
-
-def step(before: str, item: str, after: str) -> list[onnx.NodeProto]:
-    """The nodes of one iteration: a product, a sum, tanh."""
-    return [
-        helper.make_node("MatMul", [before, "w"], [f"{after}_product"]),
-        helper.make_node("Add", [f"{after}_product", item], [f"{after}_sum"]),
-        helper.make_node("Tanh", [f"{after}_sum"], [after]),
-    ]
+ENGINES = ("treadle", "onnxruntime", "tensorflow")
 
 
-def info(name: str, element: int, *shape: int) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, element, shape)
-
-
-def body(*, condition: bool) -> onnx.GraphProto:
-    """The body of a Loop; with `condition` it computes whether there is another iteration."""
-    nodes = step("s", "item", "next")
-    if condition:
-        nodes += [
-            helper.make_node("ReduceMax", ["next"], ["greatest"], keepdims=0),
-            helper.make_node("Less", ["greatest", "bound"], ["again"]),
-        ]
-    else:
-        nodes.append(helper.make_node("Identity", ["on"], ["again"]))
-    inputs = [info("i", INT64), info("on", BOOL), info("s", FLOAT, 1, SIZE)]
-    return helper.make_graph(nodes, "body", inputs, [info("again", BOOL), info("next", FLOAT, 1, SIZE)])
-
-
-def models(iterations: int) -> dict[str, onnx.ModelProto]:
-    """The models by name. Each gives y for x [1, SIZE]; that of Scan takes the items of xs."""
-    rng = np.random.default_rng(0)
-    scanned = helper.make_graph(
-        [*step("s", "one", "next"), helper.make_node("Identity", ["next"], ["row"])], "body",
-        [info("s", FLOAT, 1, SIZE), info("one", FLOAT, 1, SIZE)],
-        [info("next", FLOAT, 1, SIZE), info("row", FLOAT, 1, SIZE)],
-    )  # fmt: skip
-    loops = {
-        "Loop": [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body(condition=False))],
-        "while": [helper.make_node("Loop", ["count", "yes", "x"], ["y"], body=body(condition=True))],
-        "Scan": [helper.make_node("Scan", ["x", "xs"], ["y", "ys"], body=scanned, num_scan_inputs=1)],
-        "nodes": [
-            node
-            for number in range(iterations)
-            for node in step(
-                f"y{number}" if number else "x", "item", f"y{number + 1}" if number + 1 < iterations else "y"
-            )
-        ],
-    }
-    constants = {
-        "w": (rng.standard_normal((SIZE, SIZE)) / SIZE).astype(np.float32),
-        "item": rng.standard_normal((1, SIZE)).astype(np.float32),
-        "count": np.array(iterations),
-        "yes": np.array(True),
-        "bound": np.array(2, np.float32),
-    }
-    found = {}
-    for name, nodes in loops.items():
-        inputs = [info("x", FLOAT, 1, SIZE)]
-        outputs = [info("y", FLOAT, 1, SIZE)]
-        if name == "Scan":
-            inputs.append(info("xs", FLOAT, iterations, 1, SIZE))
-            outputs.append(info("ys", FLOAT, iterations, 1, SIZE))
-        weights = [numpy_helper.from_array(array, key) for key, array in constants.items()]
-        graph = helper.make_graph(nodes, name, inputs, outputs, weights)
-        found[name] = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+def engines(name: str, folder: str, threads: int, python: str) -> list[Engine]:
+    """The engines for the model `name`, whose files are in `folder`."""
+    inputs = str(Path(folder, f"{name}.npz"))
+    onnx_model = str(Path(folder, f"{name}.onnx"))
+    frozen = str(Path(folder, f"{name}.pb"))
+    found = []
+    for engine in ENGINES:
+        common = {"threads": threads, "inputs": inputs, "outputs": str(Path(folder, f"{name}.{engine}.npz"))}
+        if engine == "tensorflow":
+            if name == "recurrent":
+                factory = "benches.loops.recurrent:tensorflow"
+                found.append(Engine(engine, factory, {**common, "model": frozen}, python=python))
+            continue
+        model = frozen if name == "recurrent" and engine == "treadle" else onnx_model
+        arguments = {**common, "name": engine, "model": model, "precision": "f32"}
+        found.append(Engine(engine, "benches.rivals.worker:engine", arguments, required=engine == "treadle"))
     return found
+
+
+def freeze(folder: str, iterations: int, python: str) -> bool:
+    """Writes the frozen graph of the recurrent network to `folder`; False if that interpreter has no TensorFlow."""
+    path = str(Path(folder, "recurrent.pb"))
+    command = [python, "-m", "benches.loops.recurrent", path, str(iterations)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def difference(name: str, folder: str, measured: Sequence[str]) -> float:
+    """The largest difference between the last outputs of treadle and those of other engines."""
+    last: dict[str, np.ndarray] = {}
+    for engine in measured:
+        with np.load(Path(folder, f"{name}.{engine}.npz")) as stored:
+            last[engine] = stored[stored.files[-1]]
+    return max((float(np.abs(last["treadle"] - array).max()) for array in last.values()), default=0.0)
+
+
+def cells(found: Mapping[str, float]) -> list[str]:
+    """The columns of a row: each engine's latency, and the least of the others over treadle's."""
+    others = [latency for engine, latency in found.items() if engine != "treadle"]
+    ratio = f"{min(others) / found['treadle']:.2f}" if others else ""
+    return [*(f"{found[engine]:.2f}" if engine in found else "" for engine in ENGINES), ratio]
 
 
 def main() -> None:
     options = parser(__doc__, rounds=5, seconds=0.3, threads="1,2")
     options.add_argument("--iterations", type=int, default=1000)
+    options.add_argument("--tensorflow", default=sys.executable, metavar="PYTHON")
     arguments = options.parse_args()
     iterations: int = arguments.iterations
     results: dict[str, dict[str, float]] = {}
     print(f"{machine()}; {iterations} iterations, us an iteration")
-    print_header("threads", "model", *ENGINES, "ratio")
+    print_header("threads", "model", *ENGINES, "ratio", "difference")
     with tempfile.TemporaryDirectory() as folder:
         rng = np.random.default_rng(1)
         feeds = {"x": rng.standard_normal((1, SIZE)).astype(np.float32)}
+        names = list(models(iterations))
         for name, model in models(iterations).items():
             Path(folder, f"{name}.onnx").write_bytes(model.SerializeToString())
             given = feeds | ({"xs": np.zeros((iterations, 1, SIZE), np.float32)} if name == "Scan" else {})
             np.savez(Path(folder, f"{name}.npz"), allow_pickle=False, **given)
+        if freeze(folder, iterations, arguments.tensorflow):
+            names.append("recurrent")
+            Path(folder, "recurrent.onnx").write_bytes(recurrent_scan(iterations).SerializeToString())
+            x = rng.standard_normal((iterations, 1, recurrent.SIZE)).astype(np.float32)
+            np.savez(Path(folder, "recurrent.npz"), allow_pickle=False, x=x)
         for threads in arguments.threads:
-            for name in models(iterations):
-                declared = [
-                    Engine(
-                        engine,
-                        "benches.rivals.worker:engine",
-                        {
-                            "name": engine,
-                            "model": str(Path(folder, f"{name}.onnx")),
-                            "threads": threads,
-                            "inputs": str(Path(folder, f"{name}.npz")),
-                            "outputs": str(Path(folder, f"{name}.{engine}.npz")),
-                            "precision": "f32",
-                        },
-                        required=engine == "treadle",
-                    )
-                    for engine in ENGINES
-                ]
-                with running(declared) as processes:
+            for name in names:
+                with running(engines(name, folder, threads, arguments.tensorflow)) as processes:
                     timings = time_by_turns(processes, arguments.rounds, arguments.seconds)
                 found = {engine: timing.median_ns / iterations / 1000 for engine, timing in timings.items()}
                 results[f"{name}, {threads} threads"] = found
-                ratio = f"{found['onnxruntime'] / found['treadle']:.2f}" if len(found) > 1 else ""
-                cells = [f"{found[engine]:.2f}" if engine in found else "" for engine in ENGINES]
-                print_row([threads, name, *cells, ratio])
+                print_row([threads, name, *cells(found), f"{difference(name, folder, list(found)):.1e}"])
     write_json(arguments.json, iterations=iterations, us_per_iteration=results)
 
 

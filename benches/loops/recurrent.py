@@ -1,0 +1,74 @@
+"""A dynamic recurrent network: a while loop of TensorFlow that reads one TensorArray and writes another.
+
+    python -m benches.loops.recurrent PATH ITERATIONS
+
+writes the frozen graph, where TensorFlow is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.harness.inputs import Array, read_inputs
+from benches.harness.timing import latencies
+from benches.harness.worker import Answer
+
+SIZE = 32
+
+
+def weights() -> dict[str, Array]:
+    """The weights of the network by name."""
+    rng = np.random.default_rng(0)
+    shapes = {"w_x": (SIZE, SIZE), "w_h": (SIZE, SIZE), "bias": (SIZE,)}
+    return {name: (rng.standard_normal(shape) / SIZE**0.5).astype(np.float32) for name, shape in shapes.items()}
+
+
+def write_frozen(path: str, iterations: int) -> None:
+    """Writes the frozen graph, whose input is x [iterations, 1, SIZE]. Raises ImportError without TensorFlow."""
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    held = {name: tf.Variable(array) for name, array in weights().items()}
+
+    def network(x: Any) -> Any:
+        given = tf.TensorArray(tf.float32, iterations, element_shape=[1, SIZE]).unstack(x)
+        made = tf.TensorArray(tf.float32, iterations, element_shape=[1, SIZE])
+
+        def step(i: Any, h: Any, ys: Any) -> Any:
+            h = tf.tanh(given.read(i) @ held["w_x"] + h @ held["w_h"] + held["bias"])
+            return i + 1, h, ys.write(i, h)
+
+        *_, ys = tf.while_loop(lambda i, *_: i < iterations, step, [0, tf.zeros([1, SIZE]), made])
+        return ys.stack()
+
+    call = tf.function(network).get_concrete_function(tf.TensorSpec([iterations, 1, SIZE], name="x"))
+    frozen = convert_variables_to_constants_v2(call, lower_control_flow=False)
+    Path(path).write_bytes(frozen.graph.as_graph_def().SerializeToString())
+
+
+def tensorflow(model: str, threads: int, inputs: str, outputs: str) -> tuple[dict[str, Any], Answer]:
+    """Loads a frozen graph in TensorFlow, runs it once and writes its outputs to the .npz file `outputs`."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    graph = tf.compat.v1.GraphDef.FromString(Path(model).read_bytes())
+    imported = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(graph, name=""), [])
+    call = imported.prune("x:0", ["Identity:0"])
+    feed = tf.constant(read_inputs(inputs)["x"])
+
+    def run() -> list[Array]:
+        return [tensor.numpy() for tensor in call(feed)]
+
+    np.savez(outputs, *run())
+    return {"version": tf.__version__}, lambda seconds: latencies(run, seconds)
+
+
+if __name__ == "__main__":
+    write_frozen(sys.argv[1], int(sys.argv[2]))
