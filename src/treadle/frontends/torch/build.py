@@ -115,12 +115,18 @@ class Builder:
         attrs = {"yes": yes, "no": no}
         return self._place(self.graph.make("branch", [condition, *operands], attrs, name=self.name, outputs=results))
 
-    def add_loop(self, operands: Sequence[Value | None], body: Graph, carried: int) -> list[Value]:
-        """Returns the carried values after a new `loop` node, whose body keeps their forms."""
-        results = [self.graph.value(self.name, value.dtype, value.shape) for value in body.outputs[1:]]
-        results.append(self.graph.value(self.name, dtypes.i64, ()))
+    def add_loop(self, operands: Sequence[Value | None], body: Graph, carried: int, most: int = 0) -> list[Value]:
+        """Returns the carried and stacked values after a new `loop` node, whose body keeps the forms of carried ones.
+
+        Stacked values have an item for each of `most` iterations.
+        """
+        after, items = body.outputs[1 : 1 + carried], body.outputs[1 + carried :]
+        results = [self.graph.value(self.name, value.dtype, value.shape) for value in after]
+        results += [self.graph.value(self.name, value.dtype, (most, *value.static_shape)) for value in items]
+        count = self.graph.value(self.name, dtypes.i64, ())
         attrs = {"body": body, "carried": carried, "sliced": 0, "padded": False}
-        return self._place(self.graph.make("loop", operands, attrs, name=self.name, outputs=results))[:carried]
+        self._place(self.graph.make("loop", operands, attrs, name=self.name, outputs=[*results, count]))
+        return results
 
     def _place(self, node: Node) -> list[Value]:
         self.graph.nodes.append(node)

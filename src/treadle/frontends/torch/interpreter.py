@@ -13,9 +13,12 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.branches import branch, condition_depends_on_data, repeat
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
+from treadle.frontends.torch.counted import counted, is_long
 from treadle.frontends.torch.dtypes import NUMBERED
 from treadle.frontends.torch.python import FUNCTIONS, NUMERIC
 from treadle.frontends.torch.source import KEEPS_NO_STATE, inline, location, schema_of
+from treadle.frontends.torch.stacks import FUNCTIONS as OF_STACKS
+from treadle.frontends.torch.stacks import Stack, listed
 from treadle.frontends.torch.table import RULES
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
 
@@ -57,7 +60,8 @@ class Interpreter:
     def graph(self, graph: Any, args: Sequence[Any]) -> list[Any]:
         """Runs `graph` and returns its results."""
         self.importer.keep_alive(graph)
-        env = {value.debugName(): argument for value, argument in zip(graph.inputs(), args, strict=True)}
+        env: Env = {value.debugName(): argument for value, argument in zip(graph.inputs(), args, strict=True)}
+        env[_ARGUMENTS] = list(args)
         self.nodes(graph, env)
         return [env[value.debugName()] for value in graph.outputs()]
 
@@ -90,6 +94,11 @@ class Interpreter:
         return "/".join([*words, kind.partition("::")[2]])
 
     def _node(self, node: Any, kind: str, args: list[Any], env: Env) -> list[Any]:
+        if any(isinstance(argument, Stack) for argument in args):
+            if kind in OF_STACKS and isinstance(args[0], Stack):
+                return [OF_STACKS[kind](self.importer.b, *args)]
+            if kind not in _CARRIES_ON:
+                args = listed(self.importer.b, env, args)
         handler = _PRIMS.get(kind)
         missing = any(isinstance(argument, Missing) for argument in args)
         if handler is not None and not (missing and kind in _READS_PARTS):
@@ -196,6 +205,10 @@ class Interpreter:
             return [MISSING] * node.outputsSize()
         if isinstance(most, Number) or isinstance(going, Number) or condition_depends_on_data(body):
             return repeat(self.importer, (most, going, state), body, env, run_block)
+        if going and is_long(body, most):
+            found = counted(self.importer, most, state, body, env, run_block)
+            if found is not None:
+                return found
         step = 0
         while going and step < most:
             self._steps += 1
@@ -258,6 +271,12 @@ def _from_script(schema: Any, number: int, argument: Any) -> Any:
         return MISSING
     return argument
 
+
+_ARGUMENTS = ""
+"""The name in an environment of the arguments of its graph, which the code that called it may hold too."""
+
+_CARRIES_ON = frozenset({"prim::If", "prim::Loop"})
+"""Nodes whose arguments are looked at by the nodes of their bodies."""
 
 _READS_PARTS = frozenset({"prim::ListUnpack", "prim::TupleIndex", "prim::TupleUnpack"})
 """Nodes that read the parts of their argument, and so cannot run on a MISSING one."""

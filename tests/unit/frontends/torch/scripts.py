@@ -139,6 +139,58 @@ class Collecting(nn.Module):
         return torch.stack(parts)
 
 
+class Recurrent(nn.Module):
+    """A recurrent network that collects its states: along a new axis, joined, and their number and last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.from_item, self.from_state = nn.Linear(3, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int]:
+        state = torch.zeros(2, 4)
+        states: list[torch.Tensor] = []
+        for step in range(x.size(0)):
+            state = torch.tanh(self.from_item(x[step]) + self.from_state(state))
+            if step % 3 == 2:
+                state = -state
+            states.append(state * step)
+        return torch.stack(states, 1), torch.cat(states, -1), states[-1], state, len(states)
+
+
+class Unrolled(nn.Module):
+    """Long loops that cannot be loops of the native core: each says why."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int, torch.Tensor]:
+        parts = [x]
+        count = 0
+        for step in range(300):
+            parts.append(parts[-1] * 0.99)  # reads what it appended
+            count += step  # carries a number, which sizes may be made of
+        wide = x
+        for _ in range(400):
+            wide = torch.cat([wide, x[:1]])  # changes its shape
+        nested = [parts]
+        for _ in range(400):
+            parts.append(x)  # another list holds this one  # noqa: PERF401
+        y = torch.zeros(count % 5 + 1)
+        for step in range(400):
+            y = y + torch.ones(step % 2 + 1)[:1].sum()  # sizes are made of its number
+        return torch.stack(nested[0]).sum(0) + y.sum(), len(parts) + count, wide
+
+
+class WritesListed(nn.Module):
+    """Writes into a tensor that is in a list."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts: list[torch.Tensor] = []
+        state = x
+        for _ in range(600):
+            state = state + 1
+            parts.append(state)
+        state += 1
+        return torch.stack(parts)
+
+
 class Results(NamedTuple):
     total: torch.Tensor
     parts: tuple[torch.Tensor, torch.Tensor]

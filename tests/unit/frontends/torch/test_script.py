@@ -205,6 +205,48 @@ class TestControl:
         assert "branch" in ops
         assert "call" not in ops
 
+    @pytest.mark.parametrize("steps", [1, 8, 300])
+    def test_a_loop_may_collect_tensors(self, steps):
+        """
+        Short loops are unrolled, long ones run in the native run.
+        """
+        module = scripts.Recurrent().eval()
+        session = treadle.Session(scripted(module))
+        x = torch.randn(steps, 2, 3)
+
+        assert_same(run(session, (x,)), module(x))
+        assert ("loop" in {node.op for node in session.graph.nodes}) == (steps == 300)
+
+    def test_one_plan_serves_all_numbers_of_iterations(self):
+        """
+        After the plan for the first sizes.
+        """
+        module = scripts.Recurrent().eval()
+        session = treadle.Session(scripted(module))
+        for steps in (5, 9, 2, 70):
+            x = torch.randn(steps, 2, 3)
+            assert_same(run(session, (x,)), module(x))
+        assert session.compiles == 2
+
+    def test_loops_that_the_core_cannot_run_are_unrolled(self):
+        """
+        Lists that are read or held elsewhere, shapes that change, numbers that sizes are made of.
+        """
+        module = scripts.Unrolled().eval()
+        session = treadle.Session(scripted(module))
+        x = torch.randn(2, 3)
+
+        assert_same(run(session, (x,)), module(x), tolerance=1e-4)
+        assert "loop" not in {node.op for node in session.graph.nodes}
+
+    def test_a_tensor_that_a_loop_put_into_a_list_is_not_written(self):
+        """
+        PyTorch would change the list's last tensor, too.
+        """
+        session = treadle.Session(scripted(scripts.WritesListed()))
+        with pytest.raises(UnsupportedModelError, match="which may be in a list in place"):
+            session.run({"x": np.ones(3, np.float32)})
+
     @pytest.mark.parametrize("scale", [0.5, 3.0, 12.0])
     def test_loops_may_change_shapes(self, scale):
         """
@@ -232,10 +274,13 @@ class TestControl:
         scores, overlap = torch.rand(6), torch.rand(6, 6)
         assert_same(run(session, (scores, overlap)), module(scores, overlap))
 
-    @pytest.mark.parametrize("module", [scripts.OnData(), scripts.Searching()])
-    def test_results_do_not_depend_on_threads(self, module):
+    @pytest.mark.parametrize(
+        ("module", "shape"),
+        [(scripts.OnData(), (2, 4)), (scripts.Searching(), (2, 4)), (scripts.Recurrent(), (200, 2, 3))],
+    )
+    def test_results_do_not_depend_on_threads(self, module, shape):
         module = scripted(module)
-        x = np.full((2, 4), 3.0, np.float32)
+        x = np.full(shape, 3.0, np.float32)
         first = treadle.Session(module, intra_op=1, inter_op=1).run({"x": x})
         other = treadle.Session(module, intra_op=2, inter_op=2).run({"x": x})
 
