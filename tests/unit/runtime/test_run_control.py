@@ -258,12 +258,15 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 sys.path.insert(0, os.getcwd())
 import treadle
-from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
+from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python_tasks
 session, inputs = long_kernels(800)
+looping = endless_loop()
 runs = {
     "kernels": lambda: session.run(inputs),
     "one thread": lambda: session.run(inputs, intra_op=1, inter_op=1),
     "nested": lambda: nested.run(X),
+    "a loop": lambda: looping.run(X),
+    "a loop on one thread": lambda: looping.run(X, intra_op=1, inter_op=1),
     "sleeping task": lambda: python_tasks([lambda: time.sleep(5)]).run(X),
     "computing task": lambda: python_tasks([compute]).run(X),
     "short tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, chained=True).run(X),
@@ -319,14 +322,14 @@ os._exit(0)
 
 def test_ctrl_c_ends_runs_within_100_ms():
     """
-    Long kernels, on one thread or several, in a nested session or a future; a Python task of the main thread's own or
-    in another thread; between short tasks; a run that waits for its turn. Once in ten times: other load on the machine
-    is not treadle's.
+    Long kernels, on one thread or several, in a nested session or a future; the body of a loop; a Python task of the
+    main thread's own or in another thread; between short tasks; a run that waits for its turn. Once in ten times: other
+    load on the machine is not treadle's.
     """
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=110, check=False)
     lines = done.stdout.splitlines()
 
-    assert len(lines) == 11, done.stdout + done.stderr
+    assert len(lines) == 13, done.stdout + done.stderr
     assert all(line.endswith(": True") for line in lines), done.stdout
 
 
