@@ -1,4 +1,8 @@
-"""Control dependencies, branches and loops. Python drives branches and loops; each of their parts is compiled."""
+"""Control dependencies, branches and loops.
+
+Branches and loops run in the native core where nothing in them needs Python; else Python drives them, and each of their
+parts is compiled.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 
 from treadle.compat.tensorflow import context, nest
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
+from treadle.compat.tensorflow.core_control import add_branch, add_loop
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.func_graph import Subgraph, effects_of
 from treadle.compat.tensorflow.graph import Operation, operation_of
@@ -115,7 +120,7 @@ def cond(
     op = graph.create_op(
         "If",
         [test, *yes.captured, *no.captured],
-        lambda e, v: e.python(op, v, choose),
+        lambda e, v: add_branch(e, op, v, yes, no) or e.python(op, v, choose),
         name or "cond",
         outputs=infos,
         attrs=effects_of(yes, no),
@@ -260,7 +265,7 @@ def while_loop(
     op = graph.create_op(
         "While",
         [*first, *test.captured, *step.captured],
-        lambda e, v: e.python(op, v, repeat),
+        lambda e, v: add_loop(e, op, v, test, step, limit) or e.python(op, v, repeat),
         name or "while",
         outputs=[describe(*kind) for kind in kinds],
         attrs=effects_of(test, step),

@@ -6,7 +6,7 @@ boolean_mask. The stages after it are built when their shapes are known, and cac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,7 @@ class Program:
         self._outputs = tuple(wanted)
         self._direct: Direct | None = None
         self.fixed = fixed
-        self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
+        self.variables = list(dict.fromkeys(variable for op in ops for variable in _variables_of(op)))
         self._stages: LRU[Any, Stage] = LRU(MOST_STAGES)
         self._lock = forking.lock()
 
@@ -271,6 +271,13 @@ def accessed_variables(op: Operation) -> tuple[set[Any], set[Any]]:
     if "variable" in op.attrs:
         (writes if op.kind.startswith("Assign") else reads).add(op.attrs["variable"])
     return reads, writes
+
+
+def _variables_of(op: Operation) -> Iterator[Any]:
+    """Yield the variables whose values at the start of a stage `op` may ask for, also in its bodies."""
+    if "variable" in op.attrs:
+        yield op.attrs["variable"]
+    yield from op.attrs.get("reads", ())
 
 
 def _known(value: Value | None) -> bool:

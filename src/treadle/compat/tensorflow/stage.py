@@ -52,12 +52,24 @@ class StageEmitter(Emitter):
         self._reads_since: dict[Any, list[Value]] = {}  # the tokens of the reads since then
         self._written_inside: set[Any] = set()  # variables last written inside a branch or loop
 
+    def inside(self) -> StageEmitter:
+        """Return an emitter for a body that runs at this point of the program."""
+        return StageEmitter(self._held)
+
+    def held(self, variable: Any) -> Array:
+        """Return the value of `variable` at the start of the stage. Raises FailedPreconditionError if it has none."""
+        return value_in(self._held, variable)
+
+    def is_known(self, variable: Any) -> bool:
+        """Return whether the value of `variable` at this point is known without a step that reads it."""
+        return not self.opaque and variable not in self._written_inside
+
     def read(self, op: Operation, variable: Any) -> Value | None:
         """Return the value of `variable` at this point of the program; None if only the run knows its shape.
 
         Raises FailedPreconditionError if it has no value.
         """
-        if not self.opaque and variable not in self._written_inside:
+        if self.is_known(variable):
             if variable in self._known:
                 return self._known[variable]
             if variable not in self.reads:

@@ -18,7 +18,6 @@ from treadle.frontends.core_bodies import needs_python, same_forms
 from treadle.frontends.tensorflow.core_lists import Items
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
-from treadle.frontends.tensorflow.node import Ref
 from treadle.graph.dim import at_least, equals, is_expression, maximum, minimum
 from treadle.graph.graph import Graph, link
 from treadle.graph.shape import elements
@@ -61,11 +60,18 @@ class CoreLoop:
     """A loop in the making.
 
     `values` are the variables before the loop; `body` computes, from those that are tensors and from items, what
-    `split.wanted` says, then the test; `items` are those of lists, by the number of the variable.
+    `split.wanted` says, then the test; `items` are those of lists, by the number of the variable. There are at most
+    `limit` iterations, if that is given.
     """
 
     def __init__(
-        self, values: Sequence[Value], split: SplitStep[Ref], body: Graph, test: Graph, items: dict[int, Items]
+        self,
+        values: Sequence[Value],
+        split: SplitStep[Any],
+        body: Graph,
+        test: Graph,
+        items: dict[int, Items],
+        limit: int | None = None,
     ) -> None:
         self._values = values
         self._split = split
@@ -74,7 +80,7 @@ class CoreLoop:
         self._place = {parameter: place for place, parameter in enumerate(split.plain)}
         self._slots = split.next_slots()
         self._counters = {place: found for place in range(len(split.plain)) if (found := self._counter(place))}
-        self._limit = self._limit_of(test)
+        self._limit = self._limit_of(test, limit)
 
     def add(self, e: Emitter, condition: Value) -> tuple[dict[int, Value], dict[int, Items]] | None:
         """Add the loop; `condition` says whether there is a first iteration.
@@ -131,9 +137,9 @@ class CoreLoop:
         step = _added(self._body.outputs[slot], self._body.inputs[place])
         return None if step is None else Counter(first[0], step)
 
-    def _limit_of(self, test: Graph) -> Limit:
-        """Return what counters say in the test, whose inputs are the variables that are tensors."""
-        bounds: list[int] = []
+    def _limit_of(self, test: Graph, most: int | None) -> Limit:
+        """Return what counters say in the test, whose inputs are the variables that are tensors; at most `most`."""
+        bounds = [] if most is None else [most]
         whole = True
         pending = [test.outputs[0]]
         while pending:
