@@ -23,7 +23,7 @@ from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.stage import Function
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
-from treadle.frontends.tensorflow.list_loops import ListLoopState
+from treadle.frontends.tensorflow.list_loops import ListLoopState, SplitStep
 from treadle.ops.op import Array
 
 
@@ -261,11 +261,15 @@ def while_loop(
     test = Subgraph(graph, cond, parameters, loop_vars)
     step = Subgraph(graph, body, parameters, loop_vars)
     _check_loop_results(step.graph.results, first, shapes)
-    repeat = _loop_function(test, step, cond, limit)
+    joined = not test.graph.effects()
+    if joined:
+        step.append_test(cond)
+    split = step.split_from_lists(len(first))
+    repeat = _loop_function(test, step, split, limit, joined=joined)
     op = graph.create_op(
         "While",
         [*first, *test.captured, *step.captured],
-        lambda e, v: add_loop(e, op, v, test, step, limit) or e.python(op, v, repeat),
+        lambda e, v: add_loop(e, op, v, test, step, limit, split) or e.python(op, v, repeat),
         name or "while",
         outputs=[describe(*kind) for kind in kinds],
         attrs=effects_of(test, step),
@@ -273,17 +277,15 @@ def while_loop(
     return nest.pack_sequence_as(loop_vars, op.outputs)
 
 
-def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
+def _loop_function(
+    test: Subgraph, step: Subgraph, split: SplitStep[Tensor] | None, limit: int | None, *, joined: bool
+) -> Function:
     """Return the Python function of a loop, whose operands are the variables, then the captures of test and body.
 
-    A test without side effects is computed together with the body before it. The loop reads and writes the items of
-    lists.
+    If they are `joined`, the body computes the test after it. The loop reads and writes the items of lists, if the body
+    is `split` from them.
     """
-    count, tested = len(step.graph.results), len(test.captured)
-    if not test.graph.effects():
-        step.append_test(cond)
-    joined = len(step.graph.results) > count
-    split = step.split_from_lists(count)
+    count, tested = len(step.graph.results) - joined, len(test.captured)
 
     def continues(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
         return (limit is None or done < limit) and bool(test.run(run, state, of_test)[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from treadle import dtypes
@@ -15,7 +16,8 @@ from treadle.compat.tensorflow.tensor import Tensor
 from treadle.frontends.tensorflow.core_control import agree, decides
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
 from treadle.frontends.tensorflow.emitter import NeedsShapeError
-from treadle.frontends.tensorflow.list_loops import SplitStep
+from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
+from treadle.frontends.tensorflow.node import Node
 from treadle.frontends.tensorflow.translate import OPERAND_ERRORS, finish
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.shape import is_static
@@ -55,44 +57,116 @@ def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Sub
 
 
 def add_loop(
-    e: StageEmitter, op: Operation, values: Sequence[Value], test: Subgraph, step: Subgraph, limit: int | None
+    e: StageEmitter,
+    op: Operation,
+    values: Sequence[Value],
+    test: Subgraph,
+    step: Subgraph,
+    limit: int | None,
+    split: SplitStep[Tensor] | None,
 ) -> Any:
     """Add a loop of the native core, and return the last values of its variables; None if Python has to drive it.
 
     `values` are the first values of the variables, then what test and body capture. The body returns the test of the
-    next iteration, too.
+    next iteration, too; `split` is the body without its lists, if it has any.
     """
     count, tested = len(op.outputs), len(test.captured)
-    variables, of_test, of_step = values[:count], values[count : count + tested], values[count + tested :]
-    plain = [*variables, *of_step]
-    if len(step.graph.results) != count + 1 or not all(map(_is_usable, values)):
+    if len(step.graph.results) != count + 1:
         return None
     name, nodes = e.name, len(e.graph.nodes)
     try:
-        body = _Body(e, plain)
-        inputs = dict(zip([*step.graph.parameters, *step.graph.captures.values()], body.graph.inputs, strict=True))
-        made = body.emit(step, inputs, step.graph.results)
-        changed = [at for at in range(count) if source(made[at]) is not body.graph.inputs[at]]
-        body.finish([*(made[at] for at in changed), made[-1]])
-        of_body = body.variables()
-        graph = body.with_variables(of_body)
-        read = _read(e, op, of_body)
-        whole = [*plain, *read]
-        split: SplitStep[Tensor] = SplitStep([False] * count, list(range(len(whole))), [], [], results=changed)
-        found = CoreLoop(whole, split, graph, _test_graph(e, whole, test, step), {}, limit)
-        inputs = dict(zip([*test.graph.parameters, *test.graph.captures.values()], [*variables, *of_test], strict=True))
-        (condition,) = _emit(e, test, inputs, test.graph.results)
+        loop = _Loop(e, [*values[:count], *values[count + tested :]], test, step, split)
+        inputs = [*test.graph.parameters, *test.graph.captures.values()]
+        (condition,) = _emit(e, test, dict(zip(inputs, values, strict=False)), test.graph.results)
         e.name = name
-        results = found.add(e, condition)
+        found = loop.add(op, condition, limit)
     except _REASONS:
-        results = None
+        found = None
     e.name = name
-    if results is None:
+    if found is None:
         for node in e.graph.nodes[nodes:]:
             unlink(node)
         del e.graph.nodes[nodes:]
         return None
-    return [results[0].get(at, value) for at, value in enumerate(variables)]
+    changed, lists = found
+    made = {at: e.lists.add(e, Node(name, op.type, []), items) for at, items in lists.items()}
+    return [made.get(at, changed.get(at, value)) for at, value in enumerate(values[:count])]
+
+
+class _Loop:
+    """A loop in the making; `values` are those of the parameters of `step` before it."""
+
+    def __init__(
+        self,
+        e: StageEmitter,
+        values: Sequence[Value],
+        test: Subgraph,
+        step: Subgraph,
+        split: SplitStep[Tensor] | None,
+    ) -> None:
+        self._emitter = e
+        self._values = values
+        self._test = test
+        self._step = step
+        tensors = [*step.graph.parameters, *step.graph.captures.values()]
+        count = len(step.graph.results) - 1
+        self._split = SplitStep([False] * count, list(range(len(values))), tensors, []) if split is None else split
+        self._plain = [values[place] for place in self._split.plain]
+        used = (*(access.parameter for access in self._split.reads), *self._split.changed)
+        found = {place: e.lists.of(values[place]) for place in used}
+        self._items = {place: items for place, items in found.items() if items is not None}
+        if len(self._items) < len(found) or not all(map(_is_usable, self._plain)):
+            raise _NeedsPythonError
+
+    def add(self, op: Operation, condition: Value, limit: int | None) -> Any:
+        """Add the loop and return what CoreLoop.add() returns. Raises one of _REASONS."""
+        split, e = self._split, self._emitter
+        forms = [self._items[access.parameter].form() for access in split.reads]
+        if None in forms:
+            raise _NeedsPythonError
+        body = _Body(e, [*self._plain, *(Value("item", *form) for form in forms if form is not None)])
+        inputs = dict(zip(split.given, body.graph.inputs, strict=True))
+        if split.wanted:
+            made = body.emit(self._step, inputs, split.wanted)
+        else:
+            made = body.emit(self._step, inputs, self._step.graph.results)
+            changed = [at for at, value in enumerate(made[:-1]) if source(value) is not body.graph.inputs[at]]
+            split = replace(split, results=changed)
+            made = [*(made[at] for at in changed), made[-1]]
+        body.finish(made)
+        variables = body.variables()
+        graph = body.with_variables(variables)
+        read = _read(e, op, variables)
+        count, plain = len(self._values), len(self._plain)
+        items, given = graph.inputs[plain : plain + len(forms)], graph.inputs[plain + len(forms) :]
+        graph.inputs = [*graph.inputs[:plain], *given, *items]
+        places = range(count, count + len(read))
+        writes = [(_moved(access, count, len(read)), slot) for access, slot in split.writes]
+        split = replace(split, plain=[*split.plain, *places], writes=writes)
+        whole = [*self._values, *read]
+        return CoreLoop(whole, split, graph, self._test_graph(read), self._items, limit).add(e, condition)
+
+    def _test_graph(self, read: Sequence[Value]) -> Graph:
+        """Return the test as a graph of the plain parameters and of variables. Raises one of _REASONS."""
+        test, step = self._test, self._step
+        body = _Body(self._emitter, [*self._plain, *read])
+        places = {place: at for at, place in enumerate(self._split.plain)}
+        count = len(test.graph.parameters)
+        outside = {tensor: at for at, tensor in enumerate(step.captured, count)}
+        inputs = {}
+        tensors = [*enumerate(test.graph.parameters), *((outside[o], i) for o, i in test.graph.captures.items())]
+        for place, tensor in tensors:
+            if place in places:
+                inputs[tensor] = body.graph.inputs[places[place]]
+        body.finish(body.emit(test, inputs, test.graph.results))
+        return body.with_variables(body.variables())
+
+
+def _moved(access: ListAccess, count: int, more: int) -> ListAccess:
+    """Return an access for `more` parameters behind the first `count`."""
+    if access.index is None or access.index < count:
+        return access
+    return replace(access, index=access.index + more)
 
 
 class _Body:
@@ -134,7 +208,7 @@ class _Body:
 
 def _emit(e: StageEmitter, subgraph: Subgraph, values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> list[Value]:
     """Add the operations that `wanted` depend on to `e`; `values` are those of parameters and captures."""
-    for op in closure(wanted, subgraph.graph.effects(), ()):
+    for op in closure(wanted, subgraph.graph.effects(), values):
         if op.kind == "Placeholder":
             continue
         e.name = op.name
@@ -144,19 +218,6 @@ def _emit(e: StageEmitter, subgraph: Subgraph, values: dict[Tensor, Value], want
             raise _NeedsPythonError
         values.update(zip(op.outputs, results, strict=False))
     return [values[tensor] for tensor in wanted]
-
-
-def _test_graph(e: StageEmitter, whole: Sequence[Value], test: Subgraph, step: Subgraph) -> Graph:
-    """Return the test as a graph of the variables and captures of the body. Raises one of _REASONS."""
-    body = _Body(e, whole)
-    inputs = dict(zip(test.graph.parameters, body.graph.inputs, strict=False))
-    places = {tensor: at for at, tensor in enumerate(step.captured, len(test.graph.parameters))}
-    for outer, inner in test.graph.captures.items():
-        if outer not in places:
-            raise _NeedsPythonError
-        inputs[inner] = body.graph.inputs[places[outer]]
-    body.finish(body.emit(test, inputs, test.graph.results))
-    return body.with_variables(body.variables())
 
 
 def _read(e: StageEmitter, op: Operation, variables: Sequence[Any]) -> list[Value]:

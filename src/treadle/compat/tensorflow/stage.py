@@ -12,6 +12,7 @@ from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import FailedPreconditionError, InvalidArgumentError
 from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.state import RUNS, Run, value_in
+from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.graph.graph import Graph, link
 from treadle.graph.value import Value
@@ -41,6 +42,7 @@ class StageEmitter(Emitter):
     def __init__(self, held: Mapping[Any, Array | None]) -> None:
         super().__init__(Graph("tensorflow"))
         self._held = held
+        self.lists = ListItems()
         self.reads: dict[Any, Value] = {}
         self.run: Value | None = None
         self.tokens: list[Value] = []

@@ -281,7 +281,7 @@ class TensorArray(nest.Composite):
         op = where.create_op(
             kind,
             tensors,
-            lambda e, values: LISTS[kind].emit(e, Node(e.name, kind, [], [], stated), values),
+            lambda e, values: e.lists.emit(e, Node(e.name, kind, [], [], stated), values, LISTS[kind]),
             name,
             outputs=[info, *more],
             attrs=stated,

@@ -10,8 +10,10 @@ from treadle.dtypes import DType
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in, rows
+from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_array
 from treadle.frontends.tensorflow.node import Node
+from treadle.frontends.tensorflow.node_rules import NodeRule
 from treadle.graph.dim import at_least, equals
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
@@ -60,14 +62,22 @@ class ListItems:
             held = held.producer.operand(0)
         return self._items.get(held)
 
-    def note(self, node: Node, values: Sequence[Value], results: Sequence[Value]) -> None:
+    def emit(self, e: Emitter, node: Node, values: Sequence[Value], rule: NodeRule | ListRule) -> Sequence[Value]:
+        """Return the results of `node`, whose rule is this one, and take in the list that it makes. Raises as rules."""
+        found = self._read(e, node, values)
+        if found is None:
+            found = rule.emit(e, node, values)
+            self._note(node, values, found)
+        return found
+
+    def _note(self, node: Node, values: Sequence[Value], results: Sequence[Value]) -> None:
         """Take in a node that makes a list."""
         make = _MAKES.get(node.op)
         items = None if make is None else make(self, node, values)
         if items is not None:
             self._items.update(dict.fromkeys(results, items))
 
-    def read(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value] | None:
+    def _read(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value] | None:
         """Return the results of a node that reads a list; None if the list itself must be read."""
         read = _READS.get(node.op)
         items = self.of(values[0]) if read is not None and values else None

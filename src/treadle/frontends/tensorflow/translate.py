@@ -98,11 +98,7 @@ class Translation:
     def _translate(self, node: Node, values: list[Value]) -> Sequence[Value]:
         """Return the results of `node`. Raises Fault, NeedsShapeError, or what rules raise."""
         if node.op in NODES:
-            found = self.lists.read(self.emitter, node, values)
-            if found is None:
-                found = NODES[node.op].emit(self.emitter, node, values)
-                self.lists.note(node, values, found)
-            return found
+            return self.lists.emit(self.emitter, node, values, NODES[node.op])
         if node.op not in _STRUCTURE:
             raise Unsupported("treadle does not have this op")
         return _STRUCTURE[node.op](self, node, values)
