@@ -19,7 +19,7 @@ import numpy as np
 from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.compile_settings import CompileCounter, CompileSettings
-from treadle.errors import InputError
+from treadle.errors import InputError, ShapeError
 from treadle.form_plans import FormPlans
 from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
@@ -35,6 +35,7 @@ from treadle.runtime.limits import Setting
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
+from treadle.runtime.state_pairs import Growth, growth_of
 from treadle.runtime.topology import Topology
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-APPENDED = "appended"
-"""The name under which the outputs that append to inputs are stored."""
+GROWTHS = "growths"
+"""The name under which it is stored how the model appends to its inputs."""
 
 AT_CONSTRUCTION = "Session(node_intra_op=)"
 """The source of caps that a session is made with, for messages."""
@@ -321,39 +322,73 @@ class ModelCompiler:
         """The number of plans compiled so far."""
         return self._settings.counter.count
 
-    def appended(self) -> dict[str, tuple[str, int]]:
-        """Return the inputs that the model appends to along an open dimension, each with the output and the axis.
+    def growths(self) -> dict[str, Growth]:
+        """Return how the model appends to inputs along an open dimension, by their names.
 
-        There are none of a template, which has no graph yet.
+        There is nothing of a template that has no graph before its inputs are known.
         """
-        if self.is_template:
-            return {}
-        return {name: (output, axis) for name, output, axis in self.remembered(APPENDED, self._appended)}
+        found = self.remembered(GROWTHS, self._growths)
+        return {name: growth_of(*fields) for name, *fields in found or ()}
 
-    def _appended(self) -> list[tuple[str, str, int]]:
+    def _growths(self) -> list[tuple[Any, ...]] | None:
+        graph = self.open_graph()
+        if graph is None:
+            return None
         from treadle.passes.append_in_place import appended_pairs
+        from treadle.passes.unstack_states import stacked_pairs
 
-        graph = self.graph
-        shapes = {value.name: value.shape or () for value in graph.inputs}
-        return [pair for pair in appended_pairs(graph) if isinstance(shapes[pair.input][pair.axis], str)]
+        shapes = {tensor.name: tensor.shape or () for tensor in self.interface.inputs}
+        found = {
+            pair.input: Growth(pair.output, pair.axis, ((pair.input, pair.output),)) for pair in appended_pairs(graph)
+        }
+        for stack in stacked_pairs(graph):
+            found[stack.input] = Growth(stack.output, stack.axis, tuple(stack.parts), stack.axes, stack.sizes)
+        return [(name, *growth) for name, growth in found.items() if isinstance(shapes[name][growth.axis], str)]
 
     def remembered(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` returns of the model, as JSON has it: from disk, or else stored there under `name`."""
+        """Return what `make` returns of the model, as JSON has it: from disk, or else stored there under `name`.
+
+        None is not stored.
+        """
         artifact = self._store.load(name)
         if artifact is not None:
             return artifact.notes[name]
         made = make()
-        with self._store.writer(name) as writer:
-            self._store.save(writer, None, self.nodes, notes={name: made})
+        if made is not None:
+            with self._store.writer(name) as writer:
+                self._store.save(writer, None, self.nodes, notes={name: made})
         return made
 
-    def sibling(self, form: str, make: Callable[[], Graph]) -> ModelCompiler:
+    def open_graph(self) -> Graph | None:
+        """Return the model's graph with open dimensions; None of a template that has none before its inputs are known.
+
+        Raises ModelError if the model's file has changed.
+        """
+        template = self.template
+        if template is None:
+            return self.graph
+        if not self._builds_open or self._by_form is not None:
+            return None
+        from treadle.graph.facts import Facts
+        from treadle.passes.specialize import build_open
+
+        try:
+            return build_open(template, Facts(), {})
+        except ShapeError:
+            return None  # the sample sizes do not fit
+
+    @property
+    def template(self) -> Template | None:
+        """The model if its graph is made for the dtypes and shapes of its inputs."""
+        return self._load_template() if self.is_template else None
+
+    def sibling(self, form: str, make: Callable[[], Graph | Template]) -> ModelCompiler:
         """Return the compiler of the `form` of this model that `make` returns, with the same settings and caps.
 
-        It shares packed weights. Raises what making the graph raises.
+        It shares packed weights. Raises what making the form raises.
         """
 
-        def load() -> Graph:
+        def load() -> Graph | Template:
             self._offer_loaded()
             return make()
 

@@ -114,7 +114,7 @@ class ByHand:
         self.session, self.pairs = session, pairs
         sizes = {"batch": batch, "past": 0}
         self.kept: dict[str, Array] = {
-            each.name: np.zeros([dim if isinstance(dim, int) else sizes[dim] for dim in each.shape], each.dtype)
+            each.name: np.zeros([dim if isinstance(dim, int) else sizes.get(dim, 0) for dim in each.shape], each.dtype)
             for each in session.inputs
             if each.name in pairs and each.shape is not None
         }

@@ -139,7 +139,7 @@ class ModelSource:
 
 
 class ModelForm:
-    """A graph that is made of a model's.
+    """A graph that is made of a model's, or a template that is made of one.
 
     Attributes:
         form: Says how, uniquely for the model.
@@ -149,7 +149,7 @@ class ModelForm:
     path: Path | None = None
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(self, source: ModelSource | ModelForm, form: str, make: Callable[[], Graph]) -> None:
+    def __init__(self, source: ModelSource | ModelForm, form: str, make: Callable[[], Graph | Template]) -> None:
         """Make the form of `source` that `make` returns."""
         self.form: str = f"{source.form} {form}"
         self.reader: str | None = source.reader
@@ -158,10 +158,10 @@ class ModelForm:
         self.is_unchanged: Callable[[], bool] = source.is_unchanged
         self._make = make
         self._lock = forking.lock()
-        self._made: Graph | None = None
+        self._made: Graph | Template | None = None
 
-    def load(self) -> Graph:
-        """Return the graph. Raises what loading the model raises."""
+    def load(self) -> Graph | Template:
+        """Return the graph or template. Raises what loading the model raises."""
         with self._lock:
             if self._made is None:
                 self._made = self._make()

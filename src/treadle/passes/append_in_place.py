@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from treadle.graph.graph import Graph
@@ -11,6 +11,9 @@ from treadle.graph.shape import Shape, normalize_axis
 from treadle.graph.value import Value
 from treadle.passes.match import produced_by
 from treadle.passes.specialize import copy_graph
+
+_MOVES = frozenset({"identity", "gather", "split", "slice", "squeeze", "unsqueeze", "transpose", "concat"})
+"""Ops whose results are elements of their operands, in another order."""
 
 
 class Appended(NamedTuple):
@@ -28,12 +31,12 @@ def appended_pairs(graph: Graph) -> list[Appended]:
     """
     found = []
     for output in graph.outputs:
-        node = _appending(output)
+        node = appending_node(output)
         if node is not None:
-            kept = _source(node.operand(0))
+            kept = source(node.operand(0))
             if kept not in graph.inputs or kept.shape is None or graph.outputs.count(output) > 1:
                 continue
-            if _is_read_by(kept, node):
+            if only_appended_to(kept, [node]):
                 found.append(Appended(kept.name, output.name, normalize_axis(node.attrs["axis"], len(kept.shape))))
     return found
 
@@ -53,7 +56,7 @@ def append_in_place(graph: Graph, pairs: Mapping[str, Appended]) -> Graph:
     first: list[Node] = []
     for pair in pairs.values():
         number, result = inputs[pair.input], changed.outputs[outputs[pair.output]]
-        node = _appending(result)
+        node = appending_node(result)
         assert node is not None, f"{pair.output!r} appends to nothing"
         kept, present = changed.inputs[number], node.output
         rank = len(kept.shape or ())
@@ -79,29 +82,30 @@ def append_in_place(graph: Graph, pairs: Mapping[str, Appended]) -> Graph:
     return changed
 
 
-def _appending(output: Value) -> Node | None:
+def appending_node(output: Value) -> Node | None:
     """The concatenation that makes `output`."""
-    node = produced_by(_source(output), "concat")
+    node = produced_by(source(output), "concat")
     if node is None or len(node.inputs) < 2 or None in node.inputs:
         return None
     return node
 
 
-def _source(value: Value) -> Value:
+def source(value: Value) -> Value:
     """What `value` is equal to, before any identity."""
     while (node := produced_by(value, "identity")) is not None:
         value = node.operand(0)
     return value
 
 
-def _is_read_by(value: Value, reader: Node) -> bool:
-    """Whether only `reader` reads elements of `value`, as its first operand, and all others its shape."""
+def only_appended_to(value: Value, readers: Sequence[Node]) -> bool:
+    """Whether all that is read of `value` is its shape, and elements that `readers` append to: as their first operand,
+    also where `value` was moved before."""
     for node in value.users:
-        if node is reader:
-            if value in reader.inputs[1:]:
+        if node in readers:
+            if value in node.inputs[1:]:
                 return False
-        elif node.op == "identity":
-            if not _is_read_by(node.output, reader):
+        elif node.op in _MOVES:
+            if not all(only_appended_to(result, readers) for result in node.outputs):
                 return False
         elif node.op not in ("shape", "size"):
             return False

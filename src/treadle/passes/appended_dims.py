@@ -57,6 +57,18 @@ def _gathered(node: Node, axis: int, rank: int) -> tuple[int, int] | None:
     return axis + (more if picked < axis else 0), rank + more
 
 
+def _sliced(node: Node, axis: int, rank: int) -> tuple[int, int] | None:
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    starts = node.operand(1).shape
+    if given is not None and given.data is not None:
+        cut = {normalize_axis(each, rank) for each in given.data.reshape(-1).tolist()}
+    elif given is None and starts is not None and isinstance(starts[0], int):
+        cut = set(range(starts[0]))
+    else:
+        return None
+    return None if axis in cut else (axis, rank)
+
+
 def _squeezed(node: Node, axis: int, rank: int) -> tuple[int, int] | None:
     gone = _axes(node, rank)
     if gone is None or axis in gone:
@@ -85,6 +97,7 @@ _FOLLOWED: dict[str, Callable[[Node, int, int], tuple[int, int] | None]] = {
     "transpose": _transposed,
     "split": _split,
     "gather": _gathered,
+    "slice": _sliced,
     "squeeze": _squeezed,
     "unsqueeze": _unsqueezed,
 }

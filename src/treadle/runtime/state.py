@@ -12,15 +12,13 @@ from treadle import forking
 from treadle.errors import InputError, StateError
 from treadle.graph.open_dims import NOTHING
 from treadle.graph.shape import StaticShape
+from treadle.runtime.kept_arrays import Carried, Kept, Rows, Stack
 from treadle.runtime.run_options import RunOptions, check_names, request_of
 from treadle.runtime.runner import Runner
-from treadle.runtime.signature import Tensor, bind_symbols, fit, names
+from treadle.runtime.signature import Interface, bind_symbols, fit, names
 from treadle.runtime.state_pairs import Pair
 
 Array = np.ndarray[Any, Any]
-
-_LEAST_ROWS = 64
-"""Rows for which a growing array has room at first."""
 
 
 class State:
@@ -37,16 +35,22 @@ class State:
         ...         logits = state.run({"input_ids": token})["logits"]
     """
 
-    def __init__(self, runner: Runner, inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> None:
-        """Make the state of `pairs`; `inputs` are the model's, and `runner` runs it, with axes that grow in front."""
+    def __init__(self, runner: Runner, model: Interface, pairs: Sequence[Pair]) -> None:
+        """Make the state of `pairs` of the `model`; `runner` runs it, with axes that grow in front and stacks taken
+        apart."""
         self._runner = runner
-        self._inputs = inputs
+        self._model = model
         self._pairs = tuple(pairs)
-        self._kept: dict[str, _Kept] = {
-            pair.input.name: _Carried() if pair.axis is None else _Rows(pair.axis, len(pair.input.shape or ()))
-            for pair in pairs
-        }
-        self._by_output = {pair.output.name: self._kept[pair.input.name] for pair in pairs}
+        self._kept: dict[str, Kept] = {}
+        self._outputs: dict[str, Kept] = {}
+        self._by_input: dict[str, Carried | Rows] = {}
+        self._by_output: dict[str, Carried | Rows] = {}
+        for pair in pairs:
+            kept = _kept_of(pair)
+            self._kept[pair.input.name] = self._outputs[pair.output.name] = kept
+            parts = kept.parts if isinstance(kept, Stack) else (kept,)
+            for (before, after), part in zip(pair.parts, parts, strict=True):
+                self._by_input[before] = self._by_output[after] = part
         self._started = self._closed = self._busy = False
         self._lock = forking.lock()
 
@@ -165,7 +169,7 @@ class State:
         """Return a copy of what is kept of an input, by its name or that of its output. Raises as arrays() does, and
         InputError for a name that the state does not have."""
         with self._alone():
-            kept = self._kept.get(name) or self._by_output.get(name)
+            kept = self._kept.get(name) or self._outputs.get(name)
             if kept is None:
                 raise InputError(f"the state keeps no {name!r}; its inputs are {', '.join(self._kept)}")
             if not self._started:
@@ -197,17 +201,16 @@ class State:
 
     def _select(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
         if outputs is None:
-            everything = self._runner.interface.select(None)
-            return tuple(name for name in everything if name not in self._by_output)
-        wanted = self._runner.interface.select(outputs)
+            return tuple(name for name in self._model.select(None) if name not in self._outputs)
+        wanted = self._model.select(outputs)
         for name in wanted:
-            if name in self._by_output:
+            if name in self._outputs:
                 raise InputError(f"output {name!r} is kept by the state; read it with state[{name!r}]")
         return wanted
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
         """Return the arrays of a run in the order of the inputs. Raises InputError if they do not fit."""
-        kept = {name: held.array for name, held in self._kept.items()}
+        kept = {name: held.array for name, held in self._by_input.items()}
         interface = self._runner.interface
         if not self._started or interface.dims is not NOTHING or not self._fits(inputs, kept):
             return interface.arrays({**inputs, **kept})
@@ -237,7 +240,7 @@ class State:
     def _start(self, inputs: Mapping[str, Any]) -> None:
         """Keep arrays of no elements, or of zeros, of the sizes that `inputs` have."""
         symbols: dict[str, Any] = {}
-        for tensor in self._inputs:
+        for tensor in self._model.inputs:
             if tensor.name not in self._kept and tensor.name in inputs:
                 bind_symbols(tensor, np.shape(inputs[tensor.name]), symbols)
         for pair in self._pairs:
@@ -259,90 +262,13 @@ class State:
     def _room(self, output: str, shape: StaticShape) -> Array:
         """Return memory for `output`, which begins with what is kept."""
         kept = self._by_output[output]
-        assert isinstance(kept, _Rows), "only arrays that grow are appended to"
+        assert isinstance(kept, Rows), "only arrays that grow are appended to"
         return kept.room(shape)
 
 
-class _Carried:
-    """An array that every run replaces."""
-
-    def __init__(self) -> None:
-        self.array: Array = np.empty(0)
-
-    def start(self, shape: StaticShape, dtype: np.dtype[Any] | None) -> None:
-        """Keep zeros."""
-        self.array = np.zeros(shape, dtype)
-
-    def keep(self, result: Array) -> None:
-        """Keep the result of a run."""
-        self.array = result
-
-    def load(self, array: Array) -> None:
-        """Keep a copy of `array`."""
-        self.array = array.copy()
-
-    def copy(self) -> Array:
-        """Return a copy in the model's form."""
-        return self.array.copy()
-
-    def drop(self) -> None:
-        """Free the memory."""
-        self.array = np.empty(0)
-
-
-class _Rows:
-    """An array that grows along `axis`: the first rows of a buffer that has room for more.
-
-    A row has all elements at one place of the axis.
-    """
-
-    def __init__(self, axis: int, rank: int) -> None:
-        self._perm = (axis, *(other for other in range(rank) if other != axis))
-        self._back = tuple(np.argsort(self._perm))
-        self._buffer: Array = np.empty((0,) * rank)
-        self._rows = 0
-        self._given: Array | None = None
-
-    @property
-    def array(self) -> Array:
-        """The rows, axis first."""
-        return self._buffer[: self._rows]
-
-    def start(self, shape: StaticShape, dtype: np.dtype[Any] | None) -> None:
-        """Keep no rows of an array of `shape`; the buffer stays if it fits."""
-        row = tuple(shape[axis] for axis in self._perm[1:])
-        if self._buffer.shape[1:] != row or self._buffer.dtype != dtype:
-            self._buffer = np.empty((0, *row), dtype)
-        self._rows = 0
-
-    def room(self, shape: StaticShape) -> Array:
-        """Return the first rows of the buffer, as many as `shape` has; those kept are among them."""
-        if shape[0] > len(self._buffer):
-            rows = max(shape[0], 2 * len(self._buffer), _LEAST_ROWS)
-            grown = np.empty((rows, *shape[1:]), self._buffer.dtype)
-            grown[: self._rows] = self.array
-            self._buffer = grown
-        self._given = self._buffer[: shape[0]]
-        return self._given
-
-    def keep(self, result: Array) -> None:
-        """Keep the result of a run, which is in memory of room() or holds all rows."""
-        if result is not self._given:
-            self._buffer = result
-        self._rows, self._given = len(result), None
-
-    def load(self, array: Array) -> None:
-        """Keep a copy of `array`."""
-        self._buffer = np.array(array.transpose(self._perm), order="C")
-        self._rows = len(self._buffer)
-
-    def copy(self) -> Array:
-        """Return a copy in the model's form."""
-        return np.array(self.array.transpose(self._back), order="C")
-
-    def drop(self) -> None:
-        """Free the memory."""
-        self._buffer, self._rows = np.empty((0,) * len(self._perm)), 0
-
-
-_Kept = _Carried | _Rows
+def _kept_of(pair: Pair) -> Kept:
+    """What keeps the array of `pair`."""
+    growth, rank = pair.growth, len(pair.input.shape or ())
+    if growth is None:
+        return Carried()
+    return Stack(growth.stacked, growth.sizes, growth.axis, rank) if growth.stacked else Rows(growth.axis, rank)

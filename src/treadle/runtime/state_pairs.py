@@ -3,26 +3,68 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from treadle.errors import InputError
 from treadle.runtime.signature import Interface, Tensor, names
+
+T = TypeVar("T")
 
 _BEFORE = frozenset({"past", "prev", "previous", "initial", "init", "old", "in", "input"})
 _AFTER = frozenset({"present", "new", "next", "updated", "final", "out", "output"})
 """Words by which names of inputs and outputs of one state differ."""
 
 
-class Pair(NamedTuple):
-    """An input that is an output of the run before.
+class Growth(NamedTuple):
+    """How a run appends to an input in place: which `output` it becomes, and the `axis` that grows.
 
-    `axis` is the one along which a run appends in place; None if it does not.
+    `parts` are the names of inputs and outputs in the form that appends: those of the pair itself, or of the parts that
+    it stacks along the axes `stacked`, of `sizes`.
     """
+
+    output: str
+    axis: int
+    parts: tuple[tuple[str, str], ...]
+    stacked: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def rows(self, shape: Sequence[T]) -> tuple[T, ...]:
+        """The shape of a part, the axis that grows first, of an input of `shape`."""
+        others = (size for axis, size in enumerate(shape) if axis != self.axis and axis not in self.stacked)
+        return (shape[self.axis], *others)
+
+    def whole(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the input whose parts have the shape `rows`, the axis that grows first."""
+        first, *others = rows
+        known = {self.axis: first, **dict(zip(self.stacked, self.sizes, strict=True))}
+        left = iter(others)
+        return tuple(known[axis] if axis in known else next(left) for axis in range(len(rows) + len(self.stacked)))
+
+
+def growth_of(
+    output: str, axis: int, parts: Sequence[Sequence[str]], stacked: Sequence[int], sizes: Sequence[int]
+) -> Growth:
+    """Return the Growth whose fields have been stored as lists."""
+    return Growth(output, axis, tuple((before, after) for before, after in parts), tuple(stacked), tuple(sizes))
+
+
+class Pair(NamedTuple):
+    """An input that is an output of the run before; with `growth` a run appends to it in place."""
 
     input: Tensor
     output: Tensor
-    axis: int | None
+    growth: Growth | None
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The names of inputs and outputs of what runs the model."""
+        return ((self.input.name, self.output.name),) if self.growth is None else self.growth.parts
+
+    @property
+    def axis(self) -> int | None:
+        """The axis along which a run appends in place; None if it does not."""
+        return None if self.growth is None else self.growth.axis
 
     def grows(self, axis: int) -> bool:
         """Whether the size of `axis` may change from run to run."""
@@ -33,15 +75,13 @@ class Pair(NamedTuple):
         return self.output.shape is None or self.input.shape[axis] != self.output.shape[axis]
 
 
-def chosen_pairs(
-    interface: Interface, pairs: Mapping[str, str] | None, growing: Mapping[str, tuple[str, int]]
-) -> list[Pair]:
+def chosen_pairs(interface: Interface, pairs: Mapping[str, str] | None, growing: Mapping[str, Growth]) -> list[Pair]:
     """Return the pairs of a model's state.
 
     Args:
         interface: The model's inputs and outputs.
         pairs: Outputs by the names of inputs. None: those whose names or the graph say so.
-        growing: Outputs that append to an input along an axis, by the name of the input.
+        growing: How outputs append to inputs, by the name of the input.
 
     Raises:
         InputError: A name is unknown or a pair does not fit, or there are none.
@@ -70,24 +110,24 @@ def chosen_pairs(
             raise InputError(
                 f"pairs: input {inputs[name]} cannot be output {outputs[output]} of the run before: {fault}"
             )
-        appended, axis = growing.get(name, ("", 0))
-        chosen.append(Pair(inputs[name], outputs[output], axis if appended == output else None))
+        growth = growing.get(name)
+        chosen.append(Pair(inputs[name], outputs[output], growth if growth and growth.output == output else None))
     twice = [output for output in pairs.values() if list(pairs.values()).count(output) > 1]
     if twice:
         raise InputError(f"pairs: output {twice[0]!r} is in two pairs; wanted each once")
     return chosen
 
 
-def _found(interface: Interface, growing: Mapping[str, tuple[str, int]]) -> dict[str, str]:
+def _found(interface: Interface, growing: Mapping[str, Growth]) -> dict[str, str]:
     """The pairs that have names of a state, and those of inputs that the model appends to."""
     found: dict[str, str] = {}
     for before in interface.inputs:
         like = [after.name for after in interface.outputs if _are_alike(before, after)]
         if len(like) == 1 and like[0] not in found.values():
             found[before.name] = like[0]
-    for name, (output, _) in growing.items():
-        if name not in found and output not in found.values():
-            found[name] = output
+    for name, growth in growing.items():
+        if name not in found and growth.output not in found.values():
+            found[name] = growth.output
     order = [tensor.name for tensor in interface.inputs]
     return {name: found[name] for name in order if name in found}
 

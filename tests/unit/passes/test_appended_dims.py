@@ -66,6 +66,28 @@ def test_an_axis_is_followed_to_where_it_is_appended_to(op: str, attrs: dict[str
     assert appended_dims(graph) == {"b"}
 
 
+@pytest.mark.parametrize("axes", [[0], [-2], None])
+def test_an_axis_is_followed_through_slices_of_others(axes: list[int] | None) -> None:
+    """A slice of a stack has as many rows as the stack; the first axes are those that no operand names."""
+    graph = Graph("sliced")
+    past = graph.input("past", f32, (2, "b"))
+    bounds = [graph.constant(np.array([each])) for each in (0, 1)]
+    named = [] if axes is None else [graph.constant(np.array(axes))]
+    first = graph.add("slice", [past, *bounds, *named]).output
+    graph.add("concat", [first, graph.constant(np.ones((1, 3), np.float32))], {"axis": 1})
+    assert appended_dims(graph) == {"b"}
+
+
+def test_an_axis_that_is_cut_is_not() -> None:
+    """The rows behind the first are those that are appended to."""
+    graph = Graph("cut")
+    past = graph.input("past", f32, ("b", 2))
+    bounds = [graph.constant(np.array([each])) for each in (1, 9, 0)]
+    rest = graph.add("slice", [past, *bounds]).output
+    graph.add("concat", [rest, graph.constant(np.ones((1, 2), np.float32))], {"axis": 0})
+    assert appended_dims(graph) == set()
+
+
 def test_an_axis_that_is_picked_from_is_not() -> None:
     """Nothing can be picked from an axis of size 0."""
     graph = Graph("picked")

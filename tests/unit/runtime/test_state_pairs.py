@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treadle.runtime.signature import Interface, Tensor
-from treadle.runtime.state_pairs import chosen_pairs
+from treadle.runtime.state_pairs import Growth, chosen_pairs
 
 
 def interface(inputs: str, outputs: str) -> Interface:
@@ -51,5 +51,5 @@ def test_names_without_more_tell_nothing(inputs: str, outputs: str) -> None:
 
 def test_the_graph_tells_pairs_that_names_do_not() -> None:
     """What the model only appends to is a pair, with its axis."""
-    (pair,) = chosen_pairs(interface("x kept", "y all"), None, {"kept": ("all", 1)})
+    (pair,) = chosen_pairs(interface("x kept", "y all"), None, {"kept": Growth("all", 1, (("kept", "all"),))})
     assert (pair.input.name, pair.output.name, pair.axis) == ("kept", "all", 1)
