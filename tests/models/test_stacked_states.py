@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,20 @@ def test_each_part_of_a_stack_grows_in_place(name: str) -> None:
         for before, after in pairs.items():
             assert np.array_equal(state[after], by_hand.kept[before])
         assert session.compiles == compiles
+
+
+def test_the_form_of_a_stack_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second session compiles neither the model nor the form, and knows the parts."""
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(all_layers("gather"))
+    results = []
+    for _ in range(2):
+        session = treadle.Session(path)
+        with session.state() as state:
+            found = [state.run({"ids": ids})["logits"].tobytes() for ids in steps(3)]
+            assert state.appended == ("past",)
+            results.append((session.compiles, found))
+    (first, wanted), (second, found) = results
+    assert (first, second) == (2, 0)
+    assert found == wanted
