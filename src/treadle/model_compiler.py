@@ -203,14 +203,11 @@ class ModelCompiler:
 
     def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         shapes = [shape_of(each) for each in signature]
-        forms = [
-            (dtype_of(each, tensor), shape)
-            for tensor, each, shape in zip(self.interface.inputs, signature, shapes, strict=True)
-        ]
         if self.is_template:
+            forms = self._forms_of(signature)
             self._graph, self._forms = None, forms
-        if self._by_form is not None:
-            return self._compile_form(self._by_form, forms, outputs)
+            if self._by_form is not None:
+                return self._compile_form(self._by_form, forms, outputs)
         artifact, self._artifact = self._artifact, None
         if artifact is None:
             found = self._open.find(self._model, shapes, outputs)
@@ -219,6 +216,7 @@ class ModelCompiler:
             artifact = self._store.load(fixed_name(outputs, shapes))
         elif artifact.program is not None:
             self._caps.apply_to(artifact.program)
+        forms = self._forms_of(signature)
         if artifact is not None and isinstance(artifact.program, Executable):
             return self._restored(self._store, artifact, forms, outputs)
         if self._padded is not None and self._open.samples(outputs) is None:
@@ -228,6 +226,13 @@ class ModelCompiler:
             self._note_nodes(bound)
             return bound
         return self._compile_fixed(self._store, forms, outputs)
+
+    def _forms_of(self, signature: CallSignature) -> list[Form]:
+        """Return the dtype and shape of each input of a run with this signature."""
+        return [
+            (dtype_of(each, tensor), shape_of(each))
+            for tensor, each in zip(self.interface.inputs, signature, strict=True)
+        ]
 
     def _compile_form(self, plans: FormPlans, forms: Sequence[Form], outputs: tuple[str, ...]) -> Runnable:
         """Return what computes `outputs` of a template that declares no shapes for inputs of these `forms`."""
