@@ -143,7 +143,8 @@ def test_one_plan_serves_all_lengths() -> None:
     for count in (3, 8, 21, 4):
         x = rows(count)
         check(session.run({"x": x}), expected(x))
-    assert session.compiles == 1
+    assert session.compiles <= 1  # none if the plan is on disk
+    assert session.why_per_size() is None
 
 
 @pytest.mark.parametrize("ends", [None, 2.5])
