@@ -79,10 +79,14 @@ def overridable() -> bytes:
     return model([helper.make_node("Add", ["a", "b"], ["s"])], inputs, [tensor("s", FLOAT, [2])], [values])
 
 
-def sequence() -> bytes:
-    """s = [a, a]."""
-    made = helper.make_tensor_sequence_value_info("s", FLOAT, None)
-    return model([helper.make_node("SequenceConstruct", ["a", "a"], ["s"])], [tensor("a", FLOAT, [2])], [made])
+def old() -> bytes:
+    """s = relu(a), in an operator set that treadle does not know."""
+    made = onnx.ModelProto.FromString(
+        model([helper.make_node("Relu", ["a"], ["s"])], [tensor("a", FLOAT, [2])], [tensor("s", FLOAT, [2])])
+    )
+    made.opset_import[0].version = 6
+    content: bytes = made.SerializeToString()
+    return content
 
 
 def reshaped() -> bytes:
