@@ -24,7 +24,7 @@ runs = {{}}
 for key in feeds: runs.setdefault(key.partition("/")[0], {{}})[key.partition("/")[2]] = feeds[key]
 found = {{}}
 for run, given in runs.items():
-    for name, array in session.run(given).items(): found[f"{{run}}/{{name}}"] = array
+    for name, array in session.run(given, {outputs!r}).items(): found[f"{{run}}/{{name}}"] = array
 numpy.savez({results!r}, **found)
 print(session.compiles, *sorted(set({names!r}) & sys.modules.keys()))
 """
@@ -39,19 +39,23 @@ class Found(NamedTuple):
 
 
 def run_in_process(
-    path: Path, runs: Sequence[dict[str, np.ndarray]], folder: Path, arguments: str = "", *, warm: bool = True
+    path: Path,
+    runs: Sequence[dict[str, np.ndarray]],
+    folder: Path,
+    arguments: str = "",
+    outputs: Sequence[str] | None = None,
 ) -> Found:
-    """Runs the model at `path` for `runs` in a new process, with `arguments` of Session as text.
+    """Runs the model at `path` for `runs` and `outputs` in a new process, with `arguments` of Session as text.
 
-    If `warm` the process is the second one: the first may have had to ask LLVM what CPU this is.
+    The process is the second one: the first may have had to ask LLVM what CPU this is.
     """
     named: dict[str, Any] = {f"{at}/{name}": one for at, run in enumerate(runs) for name, one in run.items()}
     np.savez(folder / "feeds.npz", **named)
     script = _SCRIPT.format(
         path=str(path), arguments=arguments, feeds=str(folder / "feeds.npz"), results=str(folder / "results.npz"),
-        names=COMPILERS,
+        names=COMPILERS, outputs=None if outputs is None else list(outputs),
     )  # fmt: skip
-    for _ in range(2 if warm else 1):
+    for _ in range(2):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     compiles, *imported = done.stdout.split()
     outputs: list[dict[str, np.ndarray]] = [{} for _ in runs]

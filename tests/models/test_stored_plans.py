@@ -238,6 +238,9 @@ class TestFurtherPlans:
 
         assert results[0] == results[1]
         assert [session.compiles for session in sessions] == [2, 0]
+        found = run_in_process(path, [{"x": rows(2)}], tmp_path, outputs=["exp1"])
+        assert (found.compiles, found.imported) == (0, [])
+        assert {name: array.tobytes() for name, array in found.outputs[0].items()} == {"exp1": results[0]}
 
     def test_plans_for_single_sizes_are_stored(self, tmp_path: Path) -> None:
         """Where no sample sizes fit, the first run's plan is stored; so are those that serve one size alone."""
