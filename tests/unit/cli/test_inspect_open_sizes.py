@@ -12,6 +12,8 @@ from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_open_plans import doubled_if_short, positions, total
 from tests.unit.cli.test_commands import treadle
 
+TEXT = onnx.TensorProto.STRING
+
 
 def saved(model: onnx.ModelProto, folder: Path) -> str:
     """Returns the path of `model` in a file."""
@@ -79,17 +81,18 @@ def test_sizes_beyond_a_guard_show_both_plans(tmp_path: Path) -> None:
 def test_a_model_that_is_compiled_for_each_size_says_why(tmp_path: Path) -> None:
     """As text, and with the nodes in JSON."""
     w = ModelWriter()
-    path = saved(w.model({"x": (FLOAT, ["length", 8])}, {w.op("NonZero", "x"): (7, None)}), tmp_path)
+    y = w.op("StringNormalizer", "x", stopwords=["a"])
+    path = saved(w.model({"x": (TEXT, ["length"])}, {y: (TEXT, None)}), tmp_path)
 
     report, text = inspected(path), treadle("inspect", path).stdout
 
     assert report["open_plans"] == []
     assert report["per_size"] == {
-        "reason": "sizes depend on data, or elements are strings",
-        "nodes": [{"node": "nonzero0", "op": "non_zero"}],
+        "reason": "only Python can tell the shape of a result",
+        "nodes": [{"node": "stringnormalizer0", "op": "StringNormalizer"}],
     }
     assert (report["sizes"], report["compiles"]) == ({"length": 1}, 1)
-    assert "each combination of sizes is compiled for itself: sizes depend on data, or elements are strings" in text
+    assert "each combination of sizes is compiled for itself: only Python can tell the shape of a result" in text
 
 
 def test_sizes_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
@@ -98,15 +101,19 @@ def test_sizes_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     contradiction = treadle("inspect", path, "--dim", "a=3", "--dim", "b=4")
     beyond = treadle("inspect", saved(positions(), tmp_path), "--dim", "length=65")
     w = ModelWriter()
-    y = w.op("NonZero", w.op("MaxPool", "x", kernel_shape=[9, 9]))
-    small = treadle("inspect", saved(w.model({"x": (FLOAT, [1, 3, "height", "width"])}, {y: (7, None)}), tmp_path))
+    y, z = w.op("StringNormalizer", "t", stopwords=["a"]), w.op("MaxPool", "x", kernel_shape=[9, 9])
+    mixed = w.model({"x": (FLOAT, [1, 3, "height", "width"]), "t": (TEXT, [3])}, {y: (TEXT, None), z: (FLOAT, None)})
+    small = treadle("inspect", saved(mixed, tmp_path))
 
     assert contradiction.returncode == 1
     assert "ShapeError: node 'add0' (add): shapes [3, 8] and [4, 8] do not broadcast" in contradiction.stderr
     assert beyond.stderr.endswith("[65, 8] and [64, 8] do not broadcast: 65 and 64 on axis 0\n")
     assert small.returncode == 1
     assert "give other sizes than 1 with --dim for height, width" in small.stderr
-    assert "compiled for itself: sizes depend on data, or elements are strings: nonzero1 (non_zero)" in small.stderr
+    assert (
+        "compiled for itself: only Python can tell the shape of a result: stringnormalizer0 (StringNormalizer)"
+        in small.stderr
+    )
 
 
 @pytest.mark.parametrize("size", ["16", "300"])
@@ -155,7 +162,7 @@ def test_python_steps_between_plans_are_listed(tmp_path: Path) -> None:
     """
     w = ModelWriter()
     y = w.op("StringNormalizer", "x", stopwords=["a"])
-    path = saved(w.model({"x": (onnx.TensorProto.STRING, ["n"])}, {y: (onnx.TensorProto.STRING, None)}), tmp_path)
+    path = saved(w.model({"x": (TEXT, ["n"])}, {y: (TEXT, None)}), tmp_path)
 
     steps = inspected(path, "--dim", "n=3")["steps"]
 
