@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 CONFINED = {
-    "onnx": ("treadle.frontends.onnx",),
+    "onnx": ("treadle.frontends.onnx", "treadle.compat.onnx_backend"),
     "google": ("treadle.frontends.onnx", "treadle.frontends.tensorflow"),
     "cloudpickle": ("treadle.runtime.python_ops",),
     "llvmlite": ("treadle.codegen",),

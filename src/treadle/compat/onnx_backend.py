@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import NodeProto, helper
+from onnx import NodeProto, helper, version_converter
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 from treadle.compile import Session
 from treadle.errors import InputError, ModelError
+
+_FIRST = 7
+"""The first operator set that treadle knows."""
 
 
 class Prepared(BackendRep):
@@ -73,7 +76,8 @@ class TreadleBackend(Backend):
         Args:
             model: The model.
             device: "CPU" or "CPU:0".
-            **kwargs: As Session takes them, such as `intra_op` and `math`.
+            **kwargs: As Session takes them, such as `intra_op` and `math`. A model of an operator set before 7 is
+                converted first, by the onnx package.
 
         Raises:
             InputError: There is no such device.
@@ -81,6 +85,9 @@ class TreadleBackend(Backend):
         """
         if not cls.supports_device(device):
             raise InputError(f"device: wanted 'CPU', got {device!r}; treadle runs on CPUs only")
+        versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+        if versions and versions[0] < _FIRST:
+            model = version_converter.convert_version(model, _FIRST)
         return Prepared(Session(model.SerializeToString(), **kwargs))
 
     @classmethod

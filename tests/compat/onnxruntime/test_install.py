@@ -100,7 +100,7 @@ assert onnxruntime.InferenceSession is early.InferenceSession
 
 
 def test_strict_sessions_refuse_what_treadle_cannot_run() -> None:
-    with pytest.raises(state.NotImplemented, match="version 6 of domain ai.onnx"):
+    with pytest.raises(state.NotImplemented, match=r"version 6 of domain ai\.onnx"):
         own.InferenceSession(models.old(), strict=True)
     session = own.InferenceSession(models.overridable(), strict=True)
     with pytest.raises(state.NotImplemented, match="overrides the initialiser 'b'"):
