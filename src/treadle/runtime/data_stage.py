@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from treadle import _native, forking
-from treadle.errors import InternalError
+from treadle.errors import InternalError, LimitError, RunError, ShapeError
 from treadle.graph.shape import StaticShape
 from treadle.lru import LRU
 from treadle.runtime.executable import Body
@@ -93,10 +93,16 @@ class DataStage:
         return self._native.step(args, counts)
 
     def miss(self, sizes: list[int]) -> Made | None:
-        """Compile for `sizes`, which the native stage has no template for; return a program if it still has none."""
+        """Compile for `sizes`, which the native stage has no template for; return a program if it still has none.
+
+        Raises RunError if no tensors can have such sizes.
+        """
         if self.compiler is None:
             raise InternalError("a stage from disk has no compiler")
-        made = self.compiler.make(sizes)
+        try:
+            made = self.compiler.make(sizes)
+        except (ShapeError, LimitError) as error:
+            raise RunError(str(error), node=error.node) from error
         if isinstance(made, Template):
             template = made.template
             with self._lock:
