@@ -27,7 +27,7 @@ DEFAULT_SECONDS, DEFAULT_MEMORY = 60, 4096
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def check(model: str, dims: tuple[str, ...], seconds: int, memory: int, as_json: bool) -> None:
-    """Judge MODEL, a file that is not trusted, in a process that can do little.
+    """Judge MODEL, which is not trusted, in a limited process.
 
     The process reads it, compiles it, and runs it on random inputs. The system limits its time and memory; it can write
     no file and stores nothing. The exit code is 0 if every stage is complete, and 1 if the model is refused, needs more

@@ -35,11 +35,11 @@ WORST = 5
 )
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def compare_command(options: ModelOptions, against: str, tolerance: float | None, as_json: bool) -> None:
-    """Run MODEL here and on another engine, and show the first node whose values part.
+    """Find the first node of MODEL whose values differ elsewhere.
 
-    First the outputs are compared as users get them, then the value of every node, compiled so that no op is fused with
-    another. If only outputs part, the values are searched for the first that parts when what it needs is fused. All
-    values are held in memory at once. The exit code is 1 if anything parts.
+    MODEL runs here and on another engine. First the outputs are compared as users get them, then the value of every
+    node, compiled so that no op is fused with another. If only outputs part, the values are searched for the first that
+    parts when what it needs is fused. All values are held in memory at once. The exit code is 1 if anything parts.
 
     Example: treadle compare model.onnx --against onnxruntime --input x=batch.npy
     """
