@@ -20,7 +20,7 @@ _TO_ROWS, _TO_IMAGE = (0, 2, 3, 1), (0, 3, 1, 2)
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """Where places are on one axis of the image: the pixels [N, rows, columns] that each mixes, as f32, each with its
-    weight (None: all of it) and the size of the axis as f32."""
+    weight (None: all of it) and the size of the axis as i64: arithmetic of whole sizes keeps open ones open."""
 
     pixels: list[tuple[Value, Value | None]]
     size: Value
@@ -44,7 +44,7 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
     images = _images(x, b)
     total = None
     for (row, row_weight), (column, column_weight) in product(down.pixels, across.pixels):
-        places = b.add("add", b.add("mul", _kept(row, down, b), _whole(across.size, b)), _kept(column, across, b))
+        places = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
         found = b.add("gather", rows, b.add("add", places, images), axis=0)
         weights = [weight for weight in (row_weight, column_weight) if weight is not None]
         if padding == "zeros":
@@ -57,9 +57,8 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
 
 
 def _size(x: Value, axis: int, b: Builder) -> Value:
-    """The size of an axis of `x` as an f32 scalar."""
-    length = b.add("reshape", b.add("shape", x, start=axis, end=axis + 1), b.integers([]), allowzero=False)
-    return b.add("cast", length, to=dtypes.f32)
+    """The size of an axis of `x` as an i64 scalar."""
+    return b.add("reshape", b.add("shape", x, start=axis, end=axis + 1), b.integers([]), allowzero=False)
 
 
 def _rows_of(x: Value, b: Builder) -> Value:
@@ -69,10 +68,7 @@ def _rows_of(x: Value, b: Builder) -> Value:
 
 def _images(x: Value, b: Builder) -> Value:
     """Where the pixels of each image start in the rows, i64 [N, 1, 1]."""
-    count, height, width = (
-        b.add("reshape", b.add("shape", x, start=axis, end=axis + 1), b.integers([]), allowzero=False)
-        for axis in (0, 2, 3)
-    )
+    count, height, width = (_size(x, axis, b) for axis in (0, 2, 3))
     numbers = b.add("range", b.scalar(0, dtypes.i64), count, b.scalar(1, dtypes.i64))
     return b.add("unsqueeze", b.add("mul", numbers, b.add("mul", height, width)), b.integers([1, 2]))
 
@@ -81,11 +77,11 @@ def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, 
     """The pixels around places from -1 to 1, the centres of the outer pixels if `aligned`, else their outer edges."""
     one, half = b.scalar(1.0, dtypes.f32), b.scalar(0.5, dtypes.f32)
     shifted = b.add("add", part, one)
-    last = b.add("sub", size, one)
+    last = _last(size, b)
     if aligned:
         place = b.add("mul", b.add("mul", shifted, half), last)
     else:
-        place = b.add("mul", b.add("sub", b.add("mul", shifted, size), one), half)
+        place = b.add("mul", b.add("sub", b.add("mul", shifted, _as(size, dtypes.f32, b)), one), half)
     if nearest:
         place = b.add("round", place)
     if padding == "border":
@@ -102,8 +98,8 @@ def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, 
 def _reflected(place: Value, size: Value, b: Builder, *, aligned: bool) -> Value:
     """Places mirrored at both ends as often as it takes."""
     start = b.scalar(0.0 if aligned else -0.5, dtypes.f32)
-    span = b.add("sub", size, b.scalar(1.0, dtypes.f32)) if aligned else size
-    both = b.add("mul", span, b.scalar(2.0, dtypes.f32))
+    span = b.add("sub", size, b.scalar(1, dtypes.i64)) if aligned else size
+    both = _as(b.add("mul", span, b.scalar(2, dtypes.i64)), dtypes.f32, b)
     along = b.add("fmod", b.add("abs", b.add("sub", place, start)), both)
     back = b.add("sub", both, along)
     return b.add("add", start, b.add("min", along, back))
@@ -111,18 +107,19 @@ def _reflected(place: Value, size: Value, b: Builder, *, aligned: bool) -> Value
 
 def _kept(pixel: Value, axis: _Axis, b: Builder) -> Value:
     """The pixel, or the nearest that the image has, as i64."""
-    last = b.add("sub", axis.size, b.scalar(1.0, dtypes.f32))
-    return _whole(b.add("clip", pixel, b.scalar(0.0, dtypes.f32), last), b)
+    return _as(b.add("clip", pixel, b.scalar(0.0, dtypes.f32), _last(axis.size, b)), dtypes.i64, b)
+
+
+def _last(size: Value, b: Builder) -> Value:
+    """The number of the last pixel of an axis as f32."""
+    return _as(b.add("sub", size, b.scalar(1, dtypes.i64)), dtypes.f32, b)
 
 
 def _inside(pixel: Value, axis: _Axis, b: Builder) -> Value:
     """1 for a pixel that the image has, else 0."""
-    is_inside = b.add("and", b.add("ge", pixel, b.scalar(0.0, dtypes.f32)), b.add("lt", pixel, axis.size))
+    size = _as(axis.size, dtypes.f32, b)
+    is_inside = b.add("and", b.add("ge", pixel, b.scalar(0.0, dtypes.f32)), b.add("lt", pixel, size))
     return b.add("cast", is_inside, to=dtypes.f32)
-
-
-def _whole(value: Value, b: Builder) -> Value:
-    return b.add("cast", value, to=dtypes.i64)
 
 
 def _as(value: Value, to: DType | None, b: Builder) -> Value:
