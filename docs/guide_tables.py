@@ -72,8 +72,6 @@ _OPSETS = {"": 26, "ai.onnx.ml": 5}
 _WITHOUT_KERNEL = {"LRN", "SVMClassifier"}
 """Operators with a rule that the reference computes all the same."""
 
-_REFUSED = {"ZipMap"}
-
 
 def onnx_ops() -> str:
     """Returns the table of ONNX operators: which kernels compute, and which the onnx package's reference."""
@@ -88,8 +86,8 @@ def onnx_ops() -> str:
             if schema.domain == domain:
                 first[schema.name] = min(first.get(schema.name, schema.since_version), schema.since_version)
         known = {name for name, version in first.items() if version <= _OPSETS[domain]}
-        native = set(rules) - _WITHOUT_KERNEL - _REFUSED
-        rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native - _REFUSED))))
+        native = set(rules) - _WITHOUT_KERNEL
+        rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native))))
     rows.append(("`com.microsoft`", _code(sorted(microsoft_table.RULES)), "none: others are refused by name"))
     return _table(("domain", "by kernels", "by reference, as Python steps"), rows)
 
