@@ -323,7 +323,7 @@ def _compile_stored(
 
 
 class RestPlans:
-    """The plans of what follows data-dependent sizes in a graph: it is compiled in a run."""
+    """The plans of the part of a graph that follows data-dependent sizes; a run compiles them."""
 
     def __init__(self, store: PlanStore | None = None) -> None:
         """Hold no plan yet. They are kept in `store`; None: they are not."""

@@ -55,7 +55,7 @@ def pieces() -> onnx.ModelProto:
 
 def test_results_come_in_the_order_of_the_model() -> None:
     """
-    The type of what is no tensor is that of ONNX's schemas. One plan serves all sizes.
+    A result that is no tensor has the type that ONNX's schemas write. One plan serves all sizes.
     """
     session = treadle.Session(classifier().SerializeToString())
     results = session.run({"x": X})

@@ -18,9 +18,9 @@ class Difference:
     """What distinguishes an array from the one that was wanted.
 
     Attributes:
-        error: The largest distance of two elements, as a share of the largest finite magnitude that was wanted; of what
-            is no float, the share of elements that differ. Infinite where dtypes or shapes differ, or a NaN or infinity
-            has no counterpart.
+        error: The largest distance of two elements, as a share of the largest finite magnitude that was wanted; for
+            dtypes without fractions, the share of elements that differ. Infinite where dtypes or shapes differ, or a
+            NaN or infinity has no counterpart.
         where: The index of the element that is farthest away; None if the arrays agree in every bit of every element,
             or cannot be compared element by element.
         why: What is wrong where elements cannot be compared; else empty.

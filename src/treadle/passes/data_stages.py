@@ -18,7 +18,7 @@ from treadle.ops.sizes import is_arithmetic, known_value
 from treadle.passes.base import PassContext
 from treadle.passes.match import drop_dead
 from treadle.passes.pipeline import infer
-from treadle.passes.regions import first_region, is_known, is_planned
+from treadle.passes.regions import first_region, is_known, is_planned, returns_strings
 from treadle.passes.specialize import copied, copy_node, specialize_open
 from treadle.runtime.data_stage import DataStage
 
@@ -110,7 +110,7 @@ class _Cut:
     def of(cls, graph: Graph) -> _Cut | None:
         """The cut at the first sizes that depend on data; None if something else than numbers tells a size."""
         cut = cls(graph, [], [], [])
-        if any(value.dtype is dtypes.string for value in graph.outputs):  # an input or a constant
+        if returns_strings(graph):
             return None
         ready = {value for value in graph.inputs if is_known(value)}
         for node in graph.nodes:

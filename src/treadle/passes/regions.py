@@ -51,14 +51,18 @@ def is_planned(node: Node) -> bool:
     return all(is_known(value) for value in node.outputs) and all(value.dtype is not string for value in values)
 
 
+def returns_strings(graph: Graph) -> bool:
+    """Whether an output holds strings: an input or a constant, if every node is planned."""
+    return any(value.dtype is string for value in graph.outputs)
+
+
 def first_region(graph: Graph) -> Region:
     """Cut `graph`, whose shapes were inferred as far as they go (InferShapes or FoldConstants).
 
     Without data-dependent shapes and strings `graph` itself is the region. Raises GraphError if a node is stuck
     although its operands' shapes are known in none of the ways above, which inference rules out.
     """
-    text = any(value.dtype is string for value in graph.outputs)  # an input or a constant, if every node is planned
-    if all(map(is_planned, graph.nodes)) and not text:
+    if all(map(is_planned, graph.nodes)) and not returns_strings(graph):
         names = tuple(value.name for value in graph.outputs)
         return Region(graph, names, [], None, (), {})
     ready = {value for value in graph.inputs if is_known(value)}
