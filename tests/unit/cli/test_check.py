@@ -143,6 +143,7 @@ def test_files_that_are_programs_are_not_judged(tmp_path: Path) -> None:
     ("program", "message"),
     [
         ("import os; os.kill(os.getpid(), 11)", "the process ended by SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 9)", "the process ended by SIGKILL"),
         ("raise SystemExit(3)", "the process ended with exit code 3"),
         ('print(\'{"stage": "fault", "error": "KeyError", "message": "x"}\')', "KeyError: x"),
     ],
@@ -157,3 +158,15 @@ def test_a_process_that_fails_is_told_from_a_model_that_is_refused(
     verdict = limited.check("model.onnx", {}, 60, 1 << 30)
 
     assert (verdict.ending, verdict.stage, verdict.message) == ("crash", "read", message)
+
+
+def test_the_end_of_cpu_time_is_told_from_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The system's own limit ends a process that computes, and the verdict is time; a process killed otherwise, as where
+    the system runs out of memory, is a crash.
+    """
+    program = "from treadle.cli.check.judge import _limit; _limit(3, 1 << 30)\nwhile True: pass"
+    monkeypatch.setattr(limited, "_PROGRAM", program)
+    verdict = limited.check("model.onnx", {}, 60, 1 << 30)
+
+    assert (verdict.ending, verdict.stage) == ("time", "read")

@@ -75,7 +75,10 @@ def _load_libraries() -> None:
 
 
 def _limit(seconds: int, memory: int) -> None:
-    """Let the system bound this process; no limit can be raised again."""
+    """Let the system bound this process; no limit can be raised again.
+
+    The hard limit of CPU time is a second later: at the first the process ends by SIGXCPU, which nothing else sends.
+    """
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - a file of the system
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     for limit, most in (
@@ -87,7 +90,8 @@ def _limit(seconds: int, memory: int) -> None:
     ):
         hard = resource.getrlimit(limit)[1]
         bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(limit, (bound, bound))
+        later = bound + 1 if limit == resource.RLIMIT_CPU and bound != hard else bound
+        resource.setrlimit(limit, (bound, later))
 
 
 def _report(stage: str, **facts: Any) -> None:

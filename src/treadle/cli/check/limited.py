@@ -100,7 +100,7 @@ def _verdict(facts: dict[str, dict[str, Any]], code: int, seconds: int, *, expir
         return Verdict("memory" if memory else "refused", stage, f"{refused['error']}: {refused['message']}", facts)
     if fault is not None:
         return Verdict("crash", stage, f"{fault['error']}: {fault['message']}", facts)
-    if expired or -code in {signal.SIGXCPU, signal.SIGKILL}:
+    if expired or code == -signal.SIGXCPU:
         return Verdict("time", stage, f"it was not done after {seconds} s", facts)
     if code < 0:
         return Verdict("crash", stage, f"the process ended by {signal.Signals(-code).name}", facts)
