@@ -35,6 +35,38 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     return definition
 
 
+def definition_of_lambda(function: types.FunctionType) -> ast.FunctionDef | None:
+    """Return a `def` that does what a lambda does, with the line numbers of its file; None if it is none, or not found.
+
+    Defaults are replaced by None: `rebuilt` takes those of the function. Raises OSError or SyntaxError if the file
+    cannot be read.
+    """
+    code = function.__code__
+    if code.co_name != "<lambda>":
+        return None
+    lines, _ = inspect.findsource(code)
+    found = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.Lambda) and _contains(node.body, code)
+    ]
+    if not found:
+        return None
+    chosen = max(found, key=lambda node: (node.lineno, node.col_offset))  # the others contain it
+    arguments, body = chosen.args, ast.copy_location(ast.Return(chosen.body), chosen.body)
+    arguments.defaults = [ast.Constant(value=None) for _ in arguments.defaults]
+    arguments.kw_defaults = [None if d is None else ast.Constant(value=None) for d in arguments.kw_defaults]
+    more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
+    return ast.copy_location(ast.FunctionDef(BODY, arguments, [body], [], None, None, *more), chosen)
+
+
+def _contains(node: ast.expr, code: types.CodeType) -> bool:
+    """Return whether all instructions of `code` that have a place come from within `node`."""
+    begin, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+    return bool(places) and all(begin <= (a, c) and (b, d) <= end for a, b, c, d in places)
+
+
 def rebuilt(function: types.FunctionType, definition: ast.FunctionDef, helpers: dict[str, Callable[..., Any]]) -> Any:
     """Compile `definition` (named BODY) with `helpers` in scope.
 

@@ -291,3 +291,12 @@ def test_tracebacks_name_the_line_of_the_file() -> None:
     last = caught.traceback[-1]
     assert "return x.no_such_name" in str(last.statement)
     assert last.path.name == "test_autograph.py"
+
+
+def test_lambdas_are_rewritten() -> None:
+    first, second = tf.function(lambda x: x + 1 if x > 0 else x), tf.function(lambda x, *, by=1: -x if x > by else x)
+    for value in (-3, 1, 4):
+        assert int(first(tf.constant(value))) == (value + 1 if value > 0 else value)
+        assert int(second(tf.constant(value))) == (-value if value > 1 else value)
+    counted = tf.function(lambda x: halved(x) + 0)
+    assert int(counted(tf.constant(16.0))) == halved(16.0) == 4

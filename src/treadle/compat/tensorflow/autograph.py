@@ -8,9 +8,10 @@ expressions). The helper does what Python would if the condition is a Python val
                                        (y,) = if_(c, then, other, ...)
 
 `break`, `continue` and `return` in loops become flags first (`jumps`). Assignments to `d["k"]` and `a.b` are made
-inside the functions (`targets`). Callees are rewritten too, except those of Python, NumPy and treadle. Left to Python
-are loops with a jump out of a `try`, statements with inner functions that read what the statements assign, and
-functions without source; there the truth of a tensor is an error that says what to use.
+inside the functions (`targets`). Names that inner functions read are declared `nonlocal` in them, so that an inner
+function sees the value of the iteration or branch that calls it. Callees are rewritten too, except those of Python,
+NumPy and treadle. Left to Python are loops with a jump out of a `try` and functions without source; there the truth of
+a tensor is an error that says what to use.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from treadle.compat.source import definition_of, rebuilt
+from treadle.compat.source import definition_of, definition_of_lambda, rebuilt
 from treadle.compat.tensorflow import control_checks, expressions, statements
 from treadle.compat.tensorflow.jumps import VALUE, Lowering, named
-from treadle.compat.tensorflow.liveness import LOOPS, SCOPES, assigned, own_nodes
+from treadle.compat.tensorflow.liveness import LOOPS, assigned, own_nodes, read_by_inner_scopes
 from treadle.compat.tensorflow.targets import Targets
 
 _STATEMENTS = ("if_", "returned_if", "initialized", "while_", "for_", "chosen")
@@ -81,13 +82,13 @@ def convert(function: Any) -> Any:
     if not isinstance(function, types.FunctionType) or set(HELPERS) & set(function.__code__.co_freevars):
         return function  # a function with helpers was defined inside a rewritten one, and is rewritten itself
     try:
-        definition = definition_of(function)
+        definition = definition_of(function) or definition_of_lambda(function)
     except (OSError, TypeError, SyntaxError):
         return function
     if definition is None or any(_is_unconvertible(node) for node in ast.walk(definition)):
         return function
     where = f"{function.__code__.co_filename}, {function.__qualname__}"
-    definition.body = _Rewriter(where).block(Lowering().function(definition.body), tail=True)
+    definition.body = _Rewriter(where).function(definition)
     return rebuilt(function, ast.fix_missing_locations(definition), HELPERS)
 
 
@@ -101,14 +102,6 @@ def _is_unconvertible(node: ast.AST) -> bool:
 def contains_jump(nodes: Sequence[ast.AST], kinds: tuple[type[ast.AST], ...] = _JUMPS) -> bool:
     """Return whether statements contain a jump out of them."""
     return any(isinstance(node, kinds) for node in own_nodes(nodes))
-
-
-def has_closure_over(nodes: Sequence[ast.AST], names: Sequence[str]) -> bool:
-    """Return whether inner functions read names that the statements assign. They cannot be rewritten then."""
-    scopes = [inner for node in nodes for inner in ast.walk(node) if isinstance(inner, (*SCOPES, ast.GeneratorExp))]
-    read = {inner.id for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.Name)}
-    own_nodes = {inner.arg for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.arg)}
-    return bool((read - own_nodes) & set(names))
 
 
 def always_returns(block: Sequence[ast.stmt]) -> bool:
@@ -125,6 +118,20 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, function: str) -> None:
         self._function_text = function
         self._count = 0
+        self._shared: frozenset[str] = frozenset()
+        """The names of the function that its inner functions read."""
+
+    def function(self, node: ast.FunctionDef) -> list[ast.stmt]:
+        """Return the rewritten body of a function."""
+        around = self._shared
+        parameters = {inner.arg for inner in ast.walk(node.args) if isinstance(inner, ast.arg)}
+        own = {*assigned(node.body), *parameters}
+        self._shared = frozenset(own & read_by_inner_scopes(node.body))
+        body = self.block(Lowering().function(node.body), tail=True)
+        # An annotation without a value makes a name local where only the functions of statements assign to it.
+        local = [ast.AnnAssign(named(name, store=True), ast.Constant(None), None, 1) for name in sorted(self._shared)]
+        self._shared = around
+        return [*(ast.copy_location(each, node) for each in local), *body]
 
     def block(self, body: Sequence[ast.stmt], *, tail: bool) -> list[ast.stmt]:
         """Rewrite statements. `tail` says that the function returns after them."""
@@ -164,7 +171,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         around, self._function_text = self._function_text, f"{self._function_text}.<locals>.{node.name}"
-        node.body = self.block(Lowering().function(node.body), tail=True)
+        node.body = self.function(node)
         self._function_text = around
         return node
 
@@ -172,8 +179,6 @@ class _Rewriter(ast.NodeTransformer):
         if contains_jump([*node.body, *node.orelse]):
             return self._keep_in_python(node)
         names = assigned([*node.body, *node.orelse])
-        if has_closure_over([*node.body, *node.orelse], names):
-            return self._keep_in_python(node)
         targets = Targets.of([*node.body, *node.orelse], names)
         branches = [self._block_function(names, targets, branch, node) for branch in (node.body, node.orelse)]
         parts = [
@@ -187,8 +192,6 @@ class _Rewriter(ast.NodeTransformer):
         if contains_jump(node.body) or node.orelse:
             return self._keep_in_python(node)
         names = assigned(node.body)
-        if has_closure_over(node.body, names):
-            return self._keep_in_python(node)
         targets = Targets.of(node.body, names)
         test = self._make_function(names, targets, [ast.Return(self.visit(node.test))], node)
         body = self._block_function(names, targets, node.body, node)
@@ -199,8 +202,6 @@ class _Rewriter(ast.NodeTransformer):
         if contains_jump(node.body) or node.orelse:
             return self._keep_in_python(node)
         names = list(dict.fromkeys([*assigned(node.body), *assigned([node.target])]))
-        if has_closure_over(node.body, names):
-            return self._keep_in_python(node)
         targets = Targets.of(node.body, names)
         step = ast.copy_location(ast.Assign([node.target], named("__treadle_item")), node)
         body = self._block_function(names, targets, [step, *node.body], node, first="__treadle_item")
@@ -266,10 +267,15 @@ class _Rewriter(ast.NodeTransformer):
         self, names: Sequence[str], targets: Targets, body: Sequence[ast.stmt], at: ast.stmt, first: str = ""
     ) -> ast.FunctionDef:
         self._count += 1
-        given = [*([first] if first else []), *names, *targets.names]
+        shared = [name for name in names if name in self._shared]
+        given = [first] if first else []
+        given += [f"__treadle_new_{name}" if name in shared else name for name in names]
+        given += targets.names
         arguments = ast.arguments([], [ast.arg(name) for name in given], None, [], [], None, [])
         more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
-        begin = [*_unset(names), *targets.set()]
+        begin: list[ast.stmt] = [ast.Nonlocal(shared)] if shared else []
+        begin += [ast.Assign([named(name, store=True)], named(f"__treadle_new_{name}")) for name in shared]
+        begin += [*_unset(names), *targets.set()]
         made = ast.FunctionDef(f"__treadle_part{self._count}", arguments, [*begin, *body], [], None, None, *more)
         return ast.fix_missing_locations(ast.copy_location(made, at))
 

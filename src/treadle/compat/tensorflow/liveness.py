@@ -41,6 +41,12 @@ def assigned(nodes: Sequence[ast.AST]) -> list[str]:
     return [name for name in found if not name.startswith("__treadle")]
 
 
+def read_by_inner_scopes(nodes: Sequence[ast.AST]) -> Live:
+    """Return the names that functions, classes and generators inside these nodes read from around them."""
+    inner = (found for node in nodes for found in ast.walk(node) if isinstance(found, (*SCOPES, ast.GeneratorExp)))
+    return _NOTHING.union(*map(_free, inner))
+
+
 def mark(body: Sequence[ast.stmt]) -> None:
     """Annotate the `if`s and loops of a function with the names read after them or by the next iteration."""
     _Flow().block(body, _NOTHING)
