@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.tensorflow import context, nest
+from treadle.compat.tensorflow.assertions import Assert
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.core_control import add_branch, add_loop
 from treadle.compat.tensorflow.dispatch import call
@@ -155,23 +156,40 @@ def case(
 
     Args:
         pred_fn_pairs: pairs of a boolean scalar and a function, or a dict of them.
-        default: the function if no predicate is true; None for the last function.
-        exclusive: has no effect: it is not checked that only one predicate is true.
+        default: the function if no predicate is true. None: the last predicate must be true if the others are not.
+        exclusive: check that only one predicate is true.
         strict: has no effect.
         name: has no effect.
 
     Raises:
         ValueError: there are no pairs.
+        tf.errors.InvalidArgumentError: at once or in the run, no predicate is true and there is no default, or several
+            are and `exclusive` is set.
     """
     pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
     if not pairs:
         raise ValueError("case(): wanted at least one pair of a predicate and a function")
+    predicates = [predicate for predicate, _ in pairs]
+    checks = []
+    if exclusive:
+        count = call("reduce_sum", call("cast", call("stack", predicates), "int32"))
+        fault = "More than one condition evaluated as True but exclusive=True"
+        checks.append(Assert(call("less_equal", count, 1), [f"{fault}. Conditions:", *predicates]))
     if default is None:
-        *pairs, (_, default) = pairs
+        *pairs, (last, function) = pairs
+        default = partial(_after_check, last, predicates, function)
     found: Callable[[], Any] = default
     for predicate, function in reversed(pairs):
         found = partial(cond, predicate, function, found)
-    return found()
+    with control_dependencies(checks):
+        return found()
+
+
+def _after_check(last: Any, predicates: Sequence[Any], function: Callable[[], Any]) -> Any:
+    """Call the function of the last predicate of case(), which must be true."""
+    check = Assert(last, ["None of the conditions evaluated as True. Conditions:", *predicates])
+    with control_dependencies([check]):
+        return nest.map_structure(lambda found: call("identity", found), function())
 
 
 def switch_case(
@@ -181,11 +199,20 @@ def switch_case(
 
     Args:
         branch_index: an integer scalar.
-        branch_fns: functions, or a dict of functions by number.
+        branch_fns: functions, or a dict of functions by number, or pairs of both.
         default: the function for other numbers; None for the one with the largest number.
         name: has no effect.
+
+    Raises:
+        ValueError: the numbers are not 0, 1, 2 and so on.
     """
-    functions = dict(branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns))
+    given = list(branch_fns.items() if isinstance(branch_fns, dict) else branch_fns)
+    functions = dict(given if all(isinstance(each, tuple) for each in given) else enumerate(given))
+    if sorted(functions) != list(range(len(given))):
+        keys = ",".join(map(str, sorted(functions)))
+        raise ValueError(
+            f"branch indices (keys) must form contiguous range of [0 to {len(given)}) but found {{{keys}}}"
+        )
     index = convert_to_tensor(branch_index)
     last = default or functions[max(functions)]
     return case([(call("equal", index, number), function) for number, function in functions.items()], last)

@@ -102,3 +102,44 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
         device_type: None for all devices; there are none but those of type "CPU".
     """
     return [PhysicalDevice("/physical_device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """Return the visible physical devices: the one CPU device. See tf.config.get_visible_devices."""
+    return list_physical_devices(device_type)
+
+
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """Accept the visible devices: GPUs, of which there are none, may be hidden, the CPU may not.
+
+    See tf.config.set_visible_devices in TensorFlow's documentation.
+
+    Args:
+        devices: a physical device, or a list of them.
+        device_type: the type of the devices; None for all types.
+
+    Raises:
+        ValueError: an unknown device, or no CPU among the visible ones.
+    """
+    given = list(devices) if isinstance(devices, (list, tuple)) else [devices]
+    known = list_physical_devices()
+    for each in given:
+        if each not in known:
+            raise ValueError(f"Unrecognized device: {each!r}")
+        if device_type not in (None, each.device_type):
+            raise ValueError(f"Device {each!r} is not of type {device_type}")
+    if device_type in (None, "CPU") and not given:
+        raise ValueError("set_visible_devices: the CPU cannot be hidden; treadle runs on nothing else")
+
+
+def set_memory_growth(device: Any, enable: bool) -> None:
+    """Refuse: only GPUs have this setting. See tf.config.experimental.set_memory_growth.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"Cannot set memory growth on device {device!r}: it is no GPU")
+
+
+def enable_op_determinism() -> None:
+    """Do nothing: results are deterministic. See tf.config.experimental.enable_op_determinism."""

@@ -43,6 +43,26 @@ class DType:
         return self.core is core.boolean
 
     @property
+    def is_complex(self) -> bool:
+        """False: there are no complex types."""
+        return False
+
+    @property
+    def is_quantized(self) -> bool:
+        """False: there are no quantised types."""
+        return False
+
+    @property
+    def is_numpy_compatible(self) -> bool:
+        """True: every type has a NumPy type."""
+        return True
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type itself: there are no complex types."""
+        return self
+
+    @property
     def max(self) -> Any:
         """The largest number of the type. Raises TypeError for booleans and strings."""
         return _limits(self).max

@@ -188,6 +188,9 @@ class Function:
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
+            if self.input_signature is not None:
+                _check_rest(bound, len(self.input_signature))
+                args = args[: len(self.input_signature)]
         if self.input_signature is None:
             return (args, kwargs), [
                 convert_to_tensor(leaf) if isinstance(leaf, (EagerTensor, np.ndarray, np.generic)) else leaf
@@ -241,6 +244,30 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None
+
+
+def _check_rest(bound: inspect.BoundArguments, signed: int) -> None:
+    """Raise TypeError unless the arguments after the first `signed` ones have their defaults.
+
+    The input signature does not describe them, so the function is traced with the defaults.
+    """
+    count = len(bound.args)
+    if signed > count:
+        raise TypeError(f"input_signature describes {signed} arguments, but the function takes {count}")
+    for at, parameter in enumerate(bound.signature.parameters.values()):
+        value, default = bound.arguments.get(parameter.name), parameter.default
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            fits = count <= max(at, signed)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            fits = not value
+        else:
+            signs = at < signed and parameter.kind is not parameter.KEYWORD_ONLY
+            fits = signs or value is default or (type(value) is type(default) and value == default)
+        if not fits:
+            raise TypeError(
+                "Binding inputs to tf.function failed: the input signature has no TensorSpec for "
+                f"{parameter.name!r}, so it keeps its default; got {value!r}"
+            )
 
 
 def _cast(leaf: Any, spec: TensorSpec) -> Any:

@@ -26,8 +26,8 @@ PRODUCER = 27
 """The version of graphs in which attributes have the defaults that the rules assume."""
 
 EQUIVALENTS = {
-    "clip_by_value": "_clip_by_value", "divide": "truncatediv", "equal": "_equal", "mod": "floormod",
-    "nn.embedding_lookup": "gather", "not_equal": "_not_equal", "truediv": "truncatediv",
+    "clip_by_value": "_clip_by_value", "divide": "_div", "equal": "_equal", "mod": "floormod",
+    "nn.embedding_lookup": "gather", "not_equal": "_not_equal", "truediv": "_div",
 }  # fmt: skip
 """Ops of the facade that files represent by another op."""
 
@@ -101,7 +101,7 @@ def _write_call(message: Any, op: Operation, rule: str, plan: Any) -> bool:
     if rule == "_index":
         return _write_slice(message, op, given)
     first = op.inputs[0] if op.inputs else op.outputs[0]
-    if rule in ("divide", "truediv") and first.dtype.is_integer:
+    if rule in ("divide", "div_no_nan", "nn.leaky_relu", "truediv") and first.dtype.is_integer:
         return False
     given = {"indices" if (rule, name) == ("nn.embedding_lookup", "ids") else name: v for name, v in given.items()}
     given = _with_defaults(rule, given, first)
@@ -119,6 +119,8 @@ def _with_defaults(rule: str, given: dict[str, Any], first: Tensor) -> dict[str,
         return {**given, "axis": tuple(range(first.shape.rank))}
     if rule == "nn.fused_batch_norm":
         return {"epsilon": 0.001, "is_training": False, **given}
+    if rule == "gather" and "batch_dims" in given:
+        return {"axis": given["batch_dims"], **given}
     if rule == "one_hot":
         return {"on_value": 1, "off_value": 0, **given}
     if rule == "range":

@@ -127,10 +127,7 @@ def absent(path: str, name: str, existing: list[str]) -> AttributeError:
         advice = f"did you mean {' or '.join(close)}?"
     else:
         full = f"{path}.{name}".lower()
-        general = (
-            f"dir({path}) lists what there is; tf.numpy_function runs NumPy's own function, or any other, in a graph"
-        )
-        advice = next((text for part, text in LIKE if part in full), general)
+        advice = next((text for part, text in LIKE if part in full), f"dir({path}) lists what there is")
     return AttributeError(f"{path} of treadle has no {name!r}: {advice}", name=name)
 
 
@@ -202,6 +199,14 @@ BOTH: dict[str, Any] = {
     "switch_case": control_flow.switch_case,
     "tuple": control_flow.tuple_,
     "while_loop": control_flow.while_loop,
+    "config.experimental.list_logical_devices": devices.list_logical_devices,
+    "config.experimental.list_physical_devices": devices.list_physical_devices,
+    "config.get_visible_devices": devices.get_visible_devices,
+    "config.experimental.get_visible_devices": devices.get_visible_devices,
+    "config.set_visible_devices": devices.set_visible_devices,
+    "config.experimental.set_visible_devices": devices.set_visible_devices,
+    "config.experimental.enable_op_determinism": devices.enable_op_determinism,
+    "config.experimental.set_memory_growth": devices.set_memory_growth,
     "config.functions_run_eagerly": function.functions_run_eagerly,
     "config.run_functions_eagerly": function.run_functions_eagerly,
     "config.get_soft_device_placement": devices.get_soft_device_placement,

@@ -18,9 +18,9 @@ _ACTIVATIONS = {
     "Elu": "nn.elu", "Relu": "nn.relu", "Relu6": "nn.relu6", "Selu": "nn.selu", "Softsign": "nn.softsign",
 }  # fmt: skip
 _BINARY = {
-    "Add": "add", "AddV2": "add", "Div": "truncatediv", "DivNoNan": "div_no_nan", "FloorDiv": "floordiv",
+    "Add": "add", "AddV2": "add", "Div": "_div", "DivNoNan": "div_no_nan", "FloorDiv": "floordiv",
     "FloorMod": "floormod", "Maximum": "maximum", "Minimum": "minimum", "Mod": "truncatemod", "Mul": "multiply",
-    "Pow": "pow", "RealDiv": "truncatediv", "SquaredDifference": "squared_difference", "Sub": "subtract",
+    "Pow": "pow", "RealDiv": "_div", "SquaredDifference": "squared_difference", "Sub": "subtract",
     "TruncateDiv": "truncatediv", "TruncateMod": "truncatemod",
 }  # fmt: skip
 _COMPARISONS = {

@@ -17,13 +17,32 @@ from treadle.graph.shape import StaticShape
 from treadle.ops.sizes import known_value
 
 
-def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims: int = 0) -> Value:
+def gather(e: Emitter, params: Value, indices: Value, axis: int | None = None, batch_dims: int = 0) -> Value:
+    """Select slices along an axis; the first `batch_dims` axes of both go together.
+
+    Without an axis it is `batch_dims`, which counts from the end if it is negative.
+
+    Raises ValueError for more batch axes than there are axes before `axis`, or than the indices have.
+    """
     indices = nonnegative(e, indices)
-    if batch_dims:
-        if batch_dims != 1 or axis not in (0, 1) or e.rank(indices) != 2:
-            raise ValueError(f"gather: wanted batch_dims=0, or 1 with axis=1 and indices [b, n], got {batch_dims}")
-        return e.add("gather_nd", params, e.add("unsqueeze", indices, e.integers([2])), batch_dims=1)
-    return e.add("gather", params, indices, axis=e.axis(params, int(axis)))
+    if not batch_dims:
+        return e.add("gather", params, indices, axis=e.axis(params, int(axis or 0)))
+    rank, places = e.rank(params), e.rank(indices)
+    batch = int(batch_dims) + (places if batch_dims < 0 else 0)
+    at = e.axis(params, int(batch_dims if axis is None else axis))
+    if not 0 <= batch <= min(at, places):
+        raise ValueError(
+            f"gather: wanted batch_dims of at most the axis {at} and the {places} axes of the indices, got {batch_dims}"
+        )
+    order = (*range(batch), at, *(each for each in range(batch, rank) if each != at))
+    rows = params if at == batch else e.transpose(params, order)
+    found = e.add("gather_nd", rows, e.add("unsqueeze", indices, e.integers([places])), batch_dims=batch)
+    if at == batch:
+        return found
+    moved = range(places, places + at - batch)  # the axes between the batch and the one that was indexed
+    return e.transpose(
+        found, (*range(batch), *moved, *range(batch, places), *range(moved.stop, rank + places - batch - 1))
+    )
 
 
 def nonnegative(e: Emitter, indices: Value) -> Value:

@@ -81,6 +81,15 @@ def truediv(e: Emitter, x: Same, y: Same) -> Value:
     return e.add("div", x, y)
 
 
+def truncatediv(e: Emitter, x: Same, y: Same) -> Value:
+    """Divide and round towards 0."""
+    quotient = e.add("div", x, y)
+    if not x.known_dtype.is_float:
+        return quotient
+    below = e.add("lt", quotient, e.scalar(0, quotient))
+    return e.add("where", below, e.add("ceil", quotient), e.add("floor", quotient))
+
+
 def floordiv(e: Emitter, x: Same, y: Same) -> Value:
     if x.known_dtype.is_float:
         return e.add("floor", e.add("div", x, y))
@@ -89,8 +98,10 @@ def floordiv(e: Emitter, x: Same, y: Same) -> Value:
 
 
 def div_no_nan(e: Emitter, x: Same, y: Same) -> Value:
+    """Return x / y, integers as floats, and 0 where y is 0."""
     zero = e.scalar(0, y)
-    return e.add("where", e.add("eq", y, zero), zero, e.add("div", x, y))
+    quotient = truediv(e, x, y)
+    return e.add("where", e.add("eq", y, zero), e.scalar(0, quotient), quotient)
 
 
 def square(e: Emitter, x: Same) -> Value:
@@ -176,10 +187,18 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: DType | None = None,
 ) -> Value:
-    """Return the product over the last two axes. The adjoint of a real matrix is its transpose. Raises ValueError."""
+    """Return the product over the last two axes. The adjoint of a real matrix is its transpose. Raises ValueError.
+
+    `a_is_sparse` and `b_is_sparse` have no effect. With `output_type` products and sums have this type.
+    """
     if min(e.rank(a), e.rank(b)) < 2:
         raise ValueError(f"matmul: wanted tensors of rank 2 or more, got ranks {e.rank(a)} and {e.rank(b)}")
+    if output_type is not None and output_type != a.known_dtype:
+        a, b = e.cast(a, output_type), e.cast(b, output_type)
     return e.add("matmul", a, b, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b)
 
 

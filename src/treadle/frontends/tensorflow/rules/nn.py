@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from treadle import dtypes
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.rules.conv import DATA_FORMATS, Layout
 from treadle.frontends.tensorflow.rules.gather import nonnegative
@@ -17,6 +18,9 @@ def relu6(e: Emitter, features: Same) -> Value:
 
 
 def leaky_relu(e: Emitter, features: Same, alpha: float = 0.2) -> Value:
+    """Return alpha times the negative features, and the others as they are; integers as float32."""
+    if features.known_dtype.is_integer:
+        features = e.cast(features, dtypes.f32)
     scaled = e.add("mul", features, e.scalar(alpha, features))
     if 0 <= alpha <= 1:
         return e.add("max", scaled, features)
@@ -58,8 +62,10 @@ def gelu(e: Emitter, features: Same, approximate: bool = False) -> Value:
     return e.add("mul", half, e.add("add", bend, e.scalar(1, features)))
 
 
-def swish(e: Emitter, features: Same) -> Value:
-    return e.add("mul", features, e.add("sigmoid", features))
+def swish(e: Emitter, features: Same, beta: Same | None = None) -> Value:
+    """Return features * sigmoid(beta * features); beta is 1 unless given."""
+    scaled = features if beta is None else e.add("mul", features, beta)
+    return e.add("mul", features, e.add("sigmoid", scaled))
 
 
 def softsign(e: Emitter, features: Same) -> Value:

@@ -124,10 +124,13 @@ def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], kee
 def count_nonzero(
     e: Emitter, input: Same, axis: Axes = None, keepdims: bool = False, dtype: DType = dtypes.i64
 ) -> Value:
-    """Return the number of elements that are not 0."""
-    nonzero = (
-        e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
-    )
+    """Return the number of elements that are not 0; of texts, of those that are not empty."""
+    kind = input.known_dtype
+    if kind is dtypes.boolean:
+        nonzero = e.cast(input, dtypes.boolean)
+    else:
+        zero = e.constant(np.array(b"", object)) if kind is dtypes.string else e.scalar(0, input)
+        nonzero = e.add("ne", input, zero)
     return reduced(e, "reduce_sum", e.cast(nonzero, dtype), axis, keepdims=keepdims)
 
 

@@ -56,7 +56,11 @@ def transpose(e: Emitter, a: Value, perm: Sequence[int] | None = None) -> Value:
 
 
 def expand_dims(e: Emitter, input: Value, axis: int = -1) -> Value:
-    return e.add("unsqueeze", input, e.integers([int(axis)]))
+    """Insert an axis of size 1. The axis may come as a list of one. Raises ValueError for several."""
+    numbers = np.ravel(axis)
+    if len(numbers) != 1:
+        raise ValueError(f"expand_dims: wanted one axis, got {axis}")
+    return e.add("unsqueeze", input, e.integers([int(numbers[0])]))
 
 
 def shape_n(e: Emitter, input: Sequence[Value], out_type: DType = dtypes.i32) -> list[Value]:
@@ -165,8 +169,8 @@ def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
 
 
 def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
-    """Return a tensor for each vector, with its elements along one axis; "xy" swaps the first two axes."""
-    sizes = [e.shape(value)[0] for value in args]
+    """Return a tensor for each one given, with its elements along one axis; "xy" swaps the first two axes."""
+    sizes = [elements(e.shape(value)) for value in args]
     places = list(range(len(args)))
     if indexing == "xy" and len(args) > 1:
         places[:2] = [1, 0]
