@@ -17,15 +17,16 @@ class Limits:
     """How much a compilation may spend, so that no model can make it exhaust the machine.
 
     A folded constant may have `fold_bytes` bytes and `fold_growth` times the bytes of all the graph's
-    constants, whichever is less, but `fold_small` bytes are always granted. Folding stops after
-    `fold_seconds`. A fused scalar program has at most `expr_steps` steps, `expr_operands` operands and
-    `expr_results` results.
+    constants, whichever is less, but `fold_small` bytes are always granted. Folding stops when it has read, written
+    and multiplied `fold_work` numbers in a run of the pass. That is no time, which would end earlier on a busy machine:
+    the same model would have other plans there. A fused scalar program has at most `expr_steps` steps,
+    `expr_operands` operands and `expr_results` results.
     """
 
     fold_bytes: int = 256 << 20
     fold_growth: int = 8
     fold_small: int = 1 << 20
-    fold_seconds: float = 5.0
+    fold_work: int = 1 << 30
     expr_steps: int = 24
     expr_operands: int = 8
     expr_results: int = 4

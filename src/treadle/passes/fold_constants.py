@@ -6,7 +6,6 @@ result of shape arithmetic, whose operands are the shapes of values computed ear
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
-from treadle.graph.shape import elements, is_open
+from treadle.graph.shape import elements, is_open, is_static
 from treadle.graph.value import Value
 from treadle.ops.branch import taken_body
 from treadle.ops.evaluate import results_of
@@ -28,6 +27,8 @@ from treadle.passes.infer_shapes import infer_into
 from treadle.passes.match import drop_dead, replace
 
 Array = np.ndarray[Any, Any]
+
+_SUMS_OF_PRODUCTS = frozenset({"matmul", "conv", "conv_transpose"})
 
 
 class FoldConstants:
@@ -78,24 +79,26 @@ class FoldConstants:
 
 
 class _Budget:
-    """The remaining time and bytes for folding."""
+    """The remaining work and bytes for folding."""
 
     def __init__(self, graph: Graph, limits: Limits) -> None:
         self.limits = limits
         self.graph = graph
         self.bytes: int | None = None
-        self.deadline = time.monotonic() + limits.fold_seconds
+        self.work = limits.fold_work
 
     def allows(self, node: Node) -> bool:
-        """Whether the results of `node`, of static shape, may become constants."""
-        if time.monotonic() > self.deadline:
-            return False
+        """Whether the results of `node`, of static shape, may become constants; if so, the work is spent."""
         for value in node.outputs:
             if value.shape is None or value.dtype is None or is_open(value.shape):
                 return False
             size = elements(value.static_shape) * value.dtype.size
             if size > self.limits.fold_small and size > self._most():
                 return False
+        work = _work(node)
+        if work > self.work:
+            return False
+        self.work -= work
         return True
 
     def _most(self) -> int:
@@ -103,6 +106,22 @@ class _Budget:
             model = sum(value.data.nbytes for value in self.graph.constants() if value.data is not None)
             self.bytes = min(self.limits.fold_bytes, self.limits.fold_growth * model)
         return self.bytes
+
+
+def _work(node: Node) -> int:
+    """The numbers that evaluating `node`, of static results, reads, writes and multiplies, about."""
+    shapes = [value.shape for value in node.inputs if value is not None]
+    read = sum(elements(shape) for shape in shapes if shape is not None and is_static(shape))
+    written = sum(elements(value.static_shape) for value in node.outputs)
+    return read + written * _depth(node)
+
+
+def _depth(node: Node) -> int:
+    """The products that each result of `node` is a sum of; 1 for what is no sum of products."""
+    if node.op not in _SUMS_OF_PRODUCTS or len(node.inputs) < 2:
+        return 1
+    first, second = node.operand(0).static_shape, node.operand(1).static_shape
+    return max(1, first[-1] if node.op == "matmul" else elements(second[1:]))
 
 
 def _known(node: Node, infos: list[Info] | None, budget: _Budget) -> list[Array] | None:

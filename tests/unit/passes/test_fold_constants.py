@@ -49,14 +49,37 @@ def test_large_results_are_not_folded(write, apply, context):
     assert apply(graph, FoldConstants(), context=context) == ["expand", "add", "add"]
 
 
-def test_no_time_no_folding(write, apply, context):
+def test_no_work_left_no_folding(write, apply, context):
     """
-    After the time is up nodes are left as they are.
+    When the work that is granted is done, nodes are left as they are.
     """
-    context = PassContext(context.target, limits=Limits(fold_seconds=0))
+    context = PassContext(context.target, limits=Limits(fold_work=3))
     graph = write.done(write.op("add", write.input(2), write.op("exp", write.constant([1, 2]))))
 
     assert apply(graph, FoldConstants(), context=context) == ["exp", "add"]
+
+
+def test_products_of_matrices_count(write, apply, context):
+    """
+    A product of matrices costs its multiplications, not only its numbers.
+    """
+    graph = write.done(write.op("matmul", write.weights(8, 100), write.weights(100, 8)))
+    left = PassContext(context.target, limits=Limits(fold_work=2 * 800 + 64 * 99))
+    enough = PassContext(context.target, limits=Limits(fold_work=2 * 800 + 64 * 100))
+
+    assert apply(graph, FoldConstants(), context=left) == ["matmul"]
+    assert apply(graph, FoldConstants(), context=enough) == []
+
+
+def test_a_slow_machine_folds_the_same(write, apply, context, monkeypatch):
+    """
+    Plans do not depend on how long folding takes.
+    """
+    ticks = iter(range(0, 1 << 40, 1000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(ticks)))
+    graph = write.done(write.op("add", write.input(2), write.op("exp", write.constant([1, 2]))))
+
+    assert apply(graph, FoldConstants(), context=context) == ["add"]
 
 
 @pytest.mark.parametrize("pure", [True, False])
