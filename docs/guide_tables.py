@@ -77,10 +77,11 @@ def onnx_ops() -> str:
     """Returns the table of ONNX operators: which kernels compute, and which the onnx package's reference."""
     from onnx import defs
 
-    from treadle.frontends.onnx import microsoft_table, ml_table, table
+    from treadle.frontends.onnx import control, microsoft_table, ml_table, table
+    from treadle.frontends.onnx.rules import sequence
 
     rows = []
-    for domain, rules in (("", table.RULES), ("ai.onnx.ml", ml_table.RULES)):
+    for domain, rules in (("", {*table.RULES, *sequence.RULES, *control.OPERATORS}), ("ai.onnx.ml", ml_table.RULES)):
         first: dict[str, int] = {}
         for schema in defs.get_all_schemas_with_history():
             if schema.domain == domain:

@@ -14,6 +14,7 @@ from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, is_open, normalize_axis
 from treadle.ops.evaluate import has_expressions, with_value
+from treadle.ops.loop import infer_items
 from treadle.ops.op import Array, Info
 from treadle.ops.table import OPS
 
@@ -39,7 +40,20 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis)
     if any(info is not None and info.shape is None for info in infos):
         return []
     results = certain_results(lambda: _inferred(node, infos), facts)
+    if node.op == "loop" and any(info.shape is None for info in results):
+        return _with_items(node, infos, results, facts)
     return [Info(info.dtype, _ranked(node, infos, facts)) if info.shape is None else info for info in results]
+
+
+def _with_items(node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis) -> list[Info]:
+    """The results of a loop; stacked values have the shapes of their items behind a new symbol, if these are known."""
+    carried = node.attrs["carried"]
+    if any(info.shape is None for info in results[:carried]):
+        return list(results)
+    items = certain_results(lambda: infer_items(node.attrs, infos), facts)
+    shapes = [None if item.shape is None else (facts.unknown(), *item.shape) for item in items]
+    stacked = [Info(item.dtype, shape) for item, shape in zip(items, shapes, strict=True)]
+    return [*results[:carried], *(stacked or results[carried:-1]), results[-1]]
 
 
 def _ranked(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis) -> StaticShape | None:

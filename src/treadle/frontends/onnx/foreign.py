@@ -16,6 +16,7 @@ from treadle.dtypes import DType
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder, Function
 from treadle.frontends.onnx.functions import Functions
+from treadle.frontends.onnx.lists import TensorList
 from treadle.frontends.onnx.loop import LoopFunction
 from treadle.frontends.onnx.names import captured, graphs_of
 from treadle.frontends.onnx.nested import is_stated, node_types
@@ -39,7 +40,7 @@ class Opaque:
     type: onnx.TypeProto
 
 
-Binding = Value | Opaque | None
+Binding = Value | TensorList | Opaque | None
 """What a name in the model stands for; None if the node that makes it has a fault."""
 
 
@@ -126,6 +127,8 @@ def _recipe(proto: onnx.NodeProto, env: Mapping[str, Binding]) -> tuple[dict[str
 
     for name in dict.fromkeys((*filter(None, proto.input), *captured(proto))):
         binding = env[name]
+        if isinstance(binding, TensorList):
+            binding = opaque_list(name, binding)
         if isinstance(binding, Value):
             read(name, binding)
         elif binding is not None:
@@ -169,6 +172,19 @@ def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
     node = helper.make_node("Constant", [], [name], name=name)
     node.attribute.append(helper.make_attribute("value", tensor))
     return Opaque(name, (node,), {}, helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
+
+
+def opaque_list(name: str, found: TensorList) -> Opaque:
+    """The list called `name` as a sequence that its elements make."""
+    names = [f"{name}[{number}]" for number in range(len(found.values))]
+    if found.stack is not None:
+        node = helper.make_node("SplitToSequence", names, [name], axis=0, keepdims=0)
+    elif names:
+        node = helper.make_node("SequenceConstruct", names, [name])
+    else:
+        node = helper.make_node("SequenceEmpty", [], [name], dtype=NUMBERS[found.dtype])
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(NUMBERS[found.dtype], None))
+    return Opaque(name, (node,), dict(zip(names, found.values, strict=True)), kind)
 
 
 def described(binding: Opaque) -> str:

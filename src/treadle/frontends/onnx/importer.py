@@ -1,29 +1,37 @@
 """From a parsed ONNX model to a Graph: walks the nodes in order and lets each one's rule build core nodes."""
 
-from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 
 from treadle.frontends.faults import Fault, Faults
-from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.caps import cap_workers
 from treadle.frontends.onnx.check import check_model
+from treadle.frontends.onnx.control import ControlFlow
 from treadle.frontends.onnx.describe import type_text
-from treadle.frontends.onnx.foreign import Binding, Opaque, add_call, object_function, opaque_tensor, reads_opaque
+from treadle.frontends.onnx.foreign import (
+    Binding,
+    Opaque,
+    add_call,
+    object_function,
+    opaque_list,
+    opaque_tensor,
+    reads_opaque,
+)
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
-from treadle.frontends.onnx.known import Known
-from treadle.frontends.onnx.loops import Formal, Imported, Retries, add_loop, loop_node, scan_node, scan_results
+from treadle.frontends.onnx.lists import TensorList
+from treadle.frontends.onnx.loops import Formal, Imported, Retries
 from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
-from treadle.frontends.onnx.names import captured, execution_order, node_name, place, reads
+from treadle.frontends.onnx.names import execution_order, node_name, place, reads
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.opsets import domain_of, signature
 from treadle.frontends.onnx.opsets import versions as versions_of
 from treadle.frontends.onnx.reader import Source
+from treadle.frontends.onnx.rules.sequence import MAKERS, SequenceNode
+from treadle.frontends.onnx.rules.sequence import RULES as SEQUENCE_RULES
+from treadle.frontends.onnx.scope import Scope, stored, values_by_name
 from treadle.frontends.onnx.signature import check_types
 from treadle.frontends.onnx.table import RULES
 from treadle.frontends.onnx.tensors import sparse_to_array, to_array
@@ -59,18 +67,7 @@ def import_model(source: Source) -> Graph:
     return graph
 
 
-@dataclass(slots=True)
-class _Scope:
-    """The names that nodes may read, their operator versions, and the prefix of their own names."""
-
-    env: MutableMapping[str, Binding]
-    versions: Mapping[str, int]
-    prefix: str = ""
-    attributes: Mapping[str, onnx.AttributeProto] | None = None
-    pending: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = field(default_factory=dict)
-
-
-class _Importer:
+class _Importer(ControlFlow):
     def __init__(
         self,
         source: Source,
@@ -79,36 +76,33 @@ class _Importer:
         graph: Graph,
         retries: Retries | None = None,
     ) -> None:
+        super().__init__(graph, retries or Retries())
         self._source = source
         self._functions = functions
         self._faults = faults
-        self._graph = graph
-        self._retries = retries or Retries()
-        self._known = Known()
-        self._builder = Builder(self._graph, self._known)
         self._taken: set[Value] = set()
         self._payloads: dict[str, memoryview | None] = {}
 
     def run(self) -> Graph:
         proto = self._source.proto.graph
-        scope = _Scope({}, versions_of(self._source.proto.opset_import))
-        stored = _stored(proto)
+        scope = Scope({}, versions_of(self._source.proto.opset_import))
+        initial = stored(proto)
         self._payloads = dict(zip((tensor.name for tensor in proto.initializer), self._source.payloads, strict=False))
-        names = [value.name for value in proto.input if value.name not in stored]
-        names += [*stored, *(name for node in proto.node for name in node.output if name)]
+        names = [value.name for value in proto.input if value.name not in initial]
+        names += [*initial, *(name for node in proto.node for name in node.output if name)]
         for name in names:
             self._graph.unique_name(name)
         symbols = Symbols()
-        self._inputs(proto, scope, stored, symbols)
-        scope.pending = stored
+        self._inputs(proto, scope, initial, symbols)
+        scope.pending = initial
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
         self._outputs(proto, scope, symbols)
         self._graph.files = list(self._source.external.files)
         return self._graph
 
-    def _inputs(self, proto: onnx.GraphProto, scope: _Scope, stored: Mapping[str, object], symbols: Symbols) -> None:
+    def _inputs(self, proto: onnx.GraphProto, scope: Scope, initial: Mapping[str, object], symbols: Symbols) -> None:
         for entry in proto.input:
-            if entry.name in stored:
+            if entry.name in initial:
                 continue  # before IR version 4 every initialiser is listed as an input too
             try:
                 value = Value(entry.name, need_tensor_type(entry.type), symbols.shape(entry.type))
@@ -121,10 +115,12 @@ class _Importer:
             scope.env[entry.name] = value
         self._known.add_inputs(self._graph.inputs)
 
-    def _outputs(self, proto: onnx.GraphProto, scope: _Scope, symbols: Symbols) -> None:
+    def _outputs(self, proto: onnx.GraphProto, scope: Scope, symbols: Symbols) -> None:
         objects: dict[str, Opaque] = {}
         for entry in proto.output:
             binding = self._look_up(entry.name, scope)
+            if isinstance(binding, TensorList):
+                binding = opaque_list(entry.name, binding)
             if isinstance(binding, Opaque):
                 objects[entry.name] = binding
             elif binding is not None:
@@ -143,7 +139,7 @@ class _Importer:
         if made and not self._faults:
             self._graph.results = [made.get(entry.name) or entry.name for entry in proto.output]
 
-    def _object_result(self, name: str, binding: Opaque, scope: _Scope) -> ObjectResult | None:
+    def _object_result(self, name: str, binding: Opaque, scope: Scope) -> ObjectResult | None:
         """The Python object that `binding` stands for; the tensors that it is made from become outputs of the graph."""
         try:
             make = object_function(binding, scope.versions, self._functions)
@@ -159,13 +155,13 @@ class _Importer:
             reads.append(made.name)
         return ObjectResult(name, type_text(binding.type), tuple(reads), make)
 
-    def _look_up(self, name: str, scope: _Scope) -> Binding:
+    def _look_up(self, name: str, scope: Scope) -> Binding:
         tensor = scope.pending.pop(name, None)
         if tensor is not None:
             scope.env[name] = self._constant(name, tensor, scope)
         return scope.env.get(name)
 
-    def _constant(self, name: str, tensor: onnx.TensorProto | onnx.SparseTensorProto, scope: _Scope) -> Binding:
+    def _constant(self, name: str, tensor: onnx.TensorProto | onnx.SparseTensorProto, scope: Scope) -> Binding:
         payload = None if scope.prefix else self._payloads.get(name)
         try:
             if isinstance(tensor, onnx.SparseTensorProto):
@@ -183,7 +179,7 @@ class _Importer:
         self._taken.add(value)
         return value
 
-    def _nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope, outputs: frozenset[str] = frozenset()) -> None:
+    def _nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: frozenset[str] = frozenset()) -> None:
         """Translate `nodes`; those that `outputs` names get values of exactly these names."""
         for position in execution_order(nodes, scope.env):
             proto = nodes[position]
@@ -197,7 +193,7 @@ class _Importer:
             cap_workers(proto, name, self._graph.nodes[first:])
             scope.env.update((output, value) for output, value in zip(proto.output, results, strict=False) if output)
 
-    def _named(self, name: str, binding: Binding, scope: _Scope, *, exact: bool, node: str) -> Binding:
+    def _named(self, name: str, binding: Binding, scope: Scope, *, exact: bool, node: str) -> Binding:
         """`binding` under the name it has in the model; a new value if a graph output would else be an alias."""
         if not isinstance(binding, Value):
             return binding
@@ -210,7 +206,7 @@ class _Importer:
         binding.name = name if not scope.prefix else self._graph.unique_name(scope.prefix + name)
         return binding
 
-    def _node(self, proto: onnx.NodeProto, name: str, scope: _Scope, exact: frozenset[str]) -> Sequence[Binding]:
+    def _node(self, proto: onnx.NodeProto, name: str, scope: Scope, exact: frozenset[str]) -> Sequence[Binding]:
         nothing: list[Binding] = [None] * len(proto.output)
         if any(scope.env.get(read) is None for read in reads(proto)):
             return nothing  # it reads the result of a faulty node, whose fault is recorded
@@ -227,37 +223,64 @@ class _Importer:
             self._faults.add(place(proto, name), fault)
             return nothing
 
-    def _translated(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> Sequence[Binding]:
+    def _translated(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding]:
         function = self._functions.get(key_of(proto))
         if function is not None:
             return self._called(function, proto, name, scope)
+        results = None if reads_opaque(proto.input, scope.env) else self._expressed(proto, name, scope)
+        if results is None:
+            return add_call(proto, scope.env, scope.versions, self._functions, self._builder)
+        return results
+
+    def _expressed(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding] | None:
+        """The results of a node as core nodes; None if these cannot express it."""
         domain = domain_of(proto.domain)
         version = scope.versions[domain]
-        if not reads_opaque(proto.input, scope.env):
-            inputs = [_value(scope.env[read]) if read else None for read in proto.input]
-            found = signature(domain, proto.op_type, version)
-            assert found is not None, "the check has found every operator's signature"
-            check_types(found, inputs)
-            node = OnnxNode(proto, name, version, inputs, self._known)
-            if domain == "" and proto.op_type == "If":
-                condition = node.array(0)
-                if condition is not None and condition.size == 1:
-                    return self._inlined(proto, name, scope, taken=bool(condition.reshape(-1)[0]))
-                branched = self._branch(proto, name, scope)
-                if branched is not None:
-                    return branched
-            if domain == "" and (proto.op_type == "Loop" or (proto.op_type == "Scan" and version >= _FIRST_SCAN)):
-                looped = self._loop(proto, name, scope, inputs)
-                if looped is not None:
-                    return looped
-            rule = _RULES.get(domain, {}).get(proto.op_type)
-            results = None if rule is None else rule(node, self._builder)
-            if results is not None:
-                return [results] if isinstance(results, Value) else results
-        return add_call(proto, scope.env, scope.versions, self._functions, self._builder)
+        bindings = [scope.env[read] if read else None for read in proto.input]
+        inputs = [binding if isinstance(binding, Value) else None for binding in bindings]
+        found = signature(domain, proto.op_type, version)
+        assert found is not None, "the check has found every operator's signature"
+        check_types(found, inputs)
+        node = OnnxNode(proto, name, version, inputs, self._known)
+        lists = {number: each for number, each in enumerate(bindings) if isinstance(each, TensorList)}
+        if lists or (domain == "" and node.op in MAKERS):
+            return self._listed(node, lists, name, scope) if domain == "" else None
+        controlled = self._controlled(node, name, scope) if domain == "" else None
+        if controlled is not None:
+            return controlled
+        rule = _RULES.get(domain, {}).get(node.op)
+        results = None if rule is None else rule(node, self._builder)
+        return [results] if isinstance(results, Value) else results
+
+    def _controlled(self, node: OnnxNode, name: str, scope: Scope) -> Sequence[Binding] | None:
+        """The results of a branch or loop of tensors; None if the node is another, or core nodes cannot express it."""
+        if node.op == "If":
+            condition = node.array(0)
+            if condition is not None and condition.size == 1:
+                return self._inlined(node.proto, name, scope, taken=bool(condition.reshape(-1)[0]))
+            return self._branch(node.proto, name, scope)
+        if node.op == "Loop" or (node.op == "Scan" and node.version >= _FIRST_SCAN):
+            return self._loop(node.proto, name, scope, node.inputs)
+        return None
+
+    def _listed(
+        self, node: OnnxNode, lists: dict[int, TensorList], name: str, scope: Scope
+    ) -> Sequence[Binding] | None:
+        """The results of a node that reads or gives lists of tensors; None if core nodes cannot express it."""
+        if node.op == "Loop":
+            return self._list_loop(node.proto, name, scope, lists)
+        if node.op == "SequenceMap":
+            return self._mapped(node.proto, name, scope, lists)
+        rule = SEQUENCE_RULES.get(node.op)
+        before = len(self._graph.nodes)
+        result = None if rule is None else rule(SequenceNode(node, lists), self._builder)
+        if result is None:
+            del self._graph.nodes[before:]
+            return None
+        return [result]
 
     def _called(
-        self, function: onnx.FunctionProto, proto: onnx.NodeProto, name: str, scope: _Scope
+        self, function: onnx.FunctionProto, proto: onnx.NodeProto, name: str, scope: Scope
     ) -> Sequence[Binding]:
         """The results of a model-local function, its body expanded in place."""
         given = [self._look_up(read, scope) if read else None for read in proto.input]
@@ -265,76 +288,16 @@ class _Importer:
         absent = {formal for formal, read in zip(function.input, proto.input, strict=False) if not read}
         absent.update(function.input[len(proto.input) :])
         body = [_without(node, absent) for node in function.node] if absent else list(function.node)
-        inner = _Scope(env, versions_of(function.opset_import), f"{name}/", attributes_of(function, proto))
+        inner = Scope(env, versions_of(function.opset_import), f"{name}/", attributes_of(function, proto))
         self._nodes(body, inner)
         return [inner.env[output] for output in function.output[: len(proto.output)]]
-
-    def _inlined(self, proto: onnx.NodeProto, name: str, scope: _Scope, *, taken: bool) -> Sequence[Binding]:
-        """The results of an If whose condition is known: the branch taken, in place."""
-        wanted = "then_branch" if taken else "else_branch"
-        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == wanted)
-        inner = _Scope(ChainMap({}, scope.env), scope.versions, f"{name}/", None, _stored(graph))
-        self._nodes(graph.node, inner)
-        return [self._look_up(value.name, inner) for value in graph.output]
-
-    def _branch(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> Sequence[Binding] | None:
-        """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes."""
-        outside = self._outside(proto, scope)
-        if outside is None:
-            return None
-        graphs = {attribute.name: attribute.g for attribute in proto.attribute}
-        bodies = [self._body(graphs[branch], name, scope, outside) for branch in ("then_branch", "else_branch")]
-        yes, no = (None if body is None else body.graph for body in bodies)
-        if yes is None or no is None or [v.dtype for v in yes.outputs] != [v.dtype for v in no.outputs]:
-            return None
-        operands = [value for value in outside.values() if self._known.array(value) is None]
-        self._builder.name = name
-        return self._builder.add_branch(_value(scope.env[proto.input[0]]), operands, yes, no)
-
-    def _loop(
-        self, proto: onnx.NodeProto, name: str, scope: _Scope, inputs: Sequence[Value | None]
-    ) -> Sequence[Binding] | None:
-        """The results of a Loop or Scan as a core loop; None if its body cannot be a graph of core nodes."""
-        outside = self._outside(proto, scope)
-        before = len(self._graph.nodes)
-        is_loop = proto.op_type == "Loop"
-        node = (loop_node if is_loop else scan_node)(proto, inputs, self._builder)
-        results = None
-        if outside is not None and node is not None:
-            captured = [value for value in outside.values() if self._known.array(value) is None]
-            results = add_loop(
-                node, partial(self._loop_body, proto, name, scope, outside), captured, self._retries, self._builder
-            )
-        if results is not None and not is_loop:
-            results = scan_results(proto, results, self._builder)
-        if results is None:
-            del self._graph.nodes[before:]
-            self._builder.name = name
-        return results and results[: len(proto.output)]
-
-    def _loop_body(
-        self, proto: onnx.NodeProto, name: str, scope: _Scope, outside: Mapping[str, Value], formals: Sequence[Formal]
-    ) -> Imported | None:
-        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
-        going = graph.input[1].name if proto.op_type == "Loop" else ""
-        return self._body(graph, name, scope, outside, formals, going, decides=proto.op_type == "Loop")
-
-    def _outside(self, proto: onnx.NodeProto, scope: _Scope) -> dict[str, Value] | None:
-        """The values that a node's bodies read from outside, by name; None if one is no tensor of a known dtype."""
-        outside: dict[str, Value] = {}
-        for read in captured(proto):
-            binding = scope.env[read]
-            if not isinstance(binding, Value) or binding.dtype is None:
-                return None
-            outside[read] = binding
-        return outside
 
     def _body(
         self,
         proto: onnx.GraphProto,
         name: str,
-        scope: _Scope,
-        outside: Mapping[str, Value],
+        scope: Scope,
+        outside: Mapping[str, Value | TensorList],
         formals: Sequence[Formal] = (),
         going: str = "",
         *,
@@ -354,49 +317,54 @@ class _Importer:
             env[formal.name] = made
         if going:
             env[going] = graph.constant(np.array(True), going)
-        for read, value in outside.items():
+        inside: dict[str, Value] = {}
+        for read, value in values_by_name(outside):
             array = self._known.array(value)
             if array is None:
-                made = Value(graph.unique_name(read), value.dtype, self._known.shape(value, read))
+                made = Value(graph.unique_name(read), value.dtype, self._known.named_dims(value))
                 graph.inputs.append(made)
-                env[read] = made
+                inside[read] = made
             else:
-                env[read] = graph.constant(array, read)
+                inside[read] = graph.constant(array, read)
+        made_of = iter(inside.values())
+        for read, binding in outside.items():
+            if isinstance(binding, TensorList):
+                env[read] = binding.with_values([next(made_of) for _ in binding.values])
+            else:
+                env[read] = next(made_of)
         inner = _Importer(self._source, self._functions, Faults(), graph, self._retries)
-        found = inner.body(proto, _Scope(env, scope.versions, f"{name}/", None, _stored(proto)))
+        found = inner.body(proto, Scope(env, scope.versions, f"{name}/", None, stored(proto)))
         if found is not None and not decides:
             graph.outputs.insert(0, graph.constant(np.array(True), "again"))
-            return Imported(graph, [(), *found.dims])
+            return Imported(graph, [(), *found.dims], [frozenset(), *found.symbols], [None, *found.lists])
         return found
 
-    def body(self, proto: onnx.GraphProto, scope: _Scope) -> Imported | None:
+    def body(self, proto: onnx.GraphProto, scope: Scope) -> Imported | None:
         """The graph of a body whose operands are in the scope; None if it cannot be a graph of core nodes.
 
-        An output whose elements are known is a constant.
+        An output whose elements are known is a constant. A list is as many outputs as it has values.
         """
         self._taken.update(value for value in scope.env.values() if isinstance(value, Value))
         self._known.add_inputs(self._graph.inputs)
         self._nodes(proto.node, scope)
         outputs = [self._look_up(value.name, scope) for value in proto.output]
-        values = [value for value in outputs if isinstance(value, Value) and value.dtype is not None]
-        if self._faults or len(values) < len(outputs):
+        values: list[Value] = []
+        lists: list[TensorList | None] = []
+        for binding in outputs:
+            if isinstance(binding, TensorList):
+                values += binding.values
+                lists.append(binding)
+            elif isinstance(binding, Value) and binding.dtype is not None:
+                values.append(binding)
+                lists.append(None)
+        if self._faults or len(lists) < len(outputs):
             return None
-        dims = [self._known.dims(value) for value in values]
+        dims = [self._known.named_dims(value) for value in values]
+        symbols = [self._known.symbols(value) for value in values]
         for value in values:
             known = self._known.array(value)
             self._graph.outputs.append(value if known is None else self._graph.constant(known, value.name))
-        return Imported(self._graph, dims)
-
-
-def _value(binding: Binding) -> Value:
-    assert isinstance(binding, Value)
-    return binding
-
-
-def _stored(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto | onnx.SparseTensorProto]:
-    stored: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {t.name: t for t in graph.initializer}
-    stored.update({sparse.values.name: sparse for sparse in graph.sparse_initializer})
-    return stored
+        return Imported(self._graph, dims, symbols, lists)
 
 
 def _without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:

@@ -12,7 +12,7 @@ import numpy as np
 from treadle.errors import KernelError, LimitError, ShapeError
 from treadle.frontends.faults import Fault
 from treadle.graph.case_analysis import CaseAnalysis
-from treadle.graph.dim import equals, is_expression
+from treadle.graph.dim import atoms_of, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, is_open
 from treadle.graph.value import Value
@@ -106,12 +106,37 @@ class Known:
             return False
         return equals(shapes[0][0], shapes[1][0] * times)
 
-    def shape(self, value: Value, name: str) -> Shape | None:
-        """The shape of `value` for an input called `name` of another graph; unknown sizes get names of their own."""
-        dims = self.dims(value)
-        if dims is None:
+    def same_shape(self, one: Value, other: Value) -> bool:
+        """Whether both values certainly have the same shape."""
+        return self._same_from(0, one, other)
+
+    def same_items(self, one: Value, other: Value) -> bool:
+        """Whether the items of both values along their first axis certainly have the same shape."""
+        return self._same_from(1, one, other)
+
+    def _same_from(self, axis: int, one: Value, other: Value) -> bool:
+        infos = self._info(one), self._info(other)
+        shapes = [info.shape[axis:] for info in infos if info is not None and info.shape is not None]
+        if len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
+            return False
+        return all(equals(size, same) for size, same in zip(*shapes, strict=True))
+
+    def named_dims(self, value: Value) -> Shape | None:
+        """The dimensions of `value`, those that are not known with names; None if not even the rank is known.
+
+        Equal names are equal sizes.
+        """
+        info = self._info(value)
+        if info is None or info.shape is None:
             return None
-        return tuple(f"{name}.{axis}" if dim is None else dim for axis, dim in enumerate(dims))
+        return tuple(str(dim) if is_expression(dim) else dim for dim in info.shape)
+
+    def symbols(self, value: Value) -> frozenset[str] | None:
+        """The names of all sizes on which the shape of `value` depends; None if its rank is not known."""
+        info = self._info(value)
+        if info is None or info.shape is None:
+            return None
+        return frozenset(str(atom.args[0]) for size in info.shape for atom in atoms_of(size) if atom.op == "symbol")
 
     def array(self, value: Value) -> Array | None:
         """The elements of `value` if they are known: a constant's, or those of small shape arithmetic."""

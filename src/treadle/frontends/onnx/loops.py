@@ -11,39 +11,63 @@ import onnx
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.onnx.build import Builder
-from treadle.frontends.onnx.known import Dims
+from treadle.frontends.onnx.lists import TensorList
 from treadle.graph.graph import Graph
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
 
+NamedDims = tuple[int | str | None, ...]
+"""Dimensions: numbers, names of sizes that are the same in all iterations, and None for others."""
+
 MOST_PADDED_BYTES = 1 << 26
 """A loop that a condition may end gets memory for all iterations up to this size. Else its size is not known before."""
+
+_MOST_IMPORTS = 3
+"""How often a body is imported until the dimensions of its carried values are found to be the same."""
 
 _LAST, _BEFORE_FIRST = -1, -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """An input of a body: name, dtype, and dimensions as far as they are the same in all iterations (None: no rank)."""
+    """An input of a body: name, dtype, and dimensions as far as they are the same in all iterations (None: no rank).
+
+    `loop` is the name of the node, with those of the nodes around it.
+    """
 
     name: str
     dtype: DType
-    dims: Dims | None
+    dims: NamedDims | None
+    loop: str
 
     @property
     def shape(self) -> Shape | None:
         """The dimensions with names for those that are not known."""
         if self.dims is None:
             return None
-        return tuple(f"{self.name}.{axis}" if dim is None else dim for axis, dim in enumerate(self.dims))
+        return tuple(self._name(axis) if dim is None else dim for axis, dim in enumerate(self.dims))
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """The names of dimensions that may be others in each iteration."""
+        dims = enumerate(self.dims or ())
+        return frozenset(self._name(axis) for axis, dim in dims if dim is None)
+
+    def _name(self, axis: int) -> str:
+        return f"{self.loop}/{self.name}.{axis}"
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A body as a graph, and what is known of the dimensions of its outputs."""
+    """A body as a graph, the dimensions of its outputs as far as they are known, and the names of sizes in them.
+
+    `lists` has the form of each list that the body gives, which several outputs may hold.
+    """
 
     graph: Graph
-    dims: Sequence[Dims | None]
+    dims: Sequence[NamedDims | None]
+    symbols: Sequence[frozenset[str] | None]
+    lists: Sequence[TensorList | None] = ()
 
 
 MakeBody = Callable[[Sequence[Formal]], Imported | None]
@@ -59,7 +83,10 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class LoopNode:
-    """A Loop or Scan. `sliced` has the values of which each iteration takes the item of its number."""
+    """A Loop or Scan. `sliced` has the values of which each iteration takes the item of its number.
+
+    Of the last `uniform` stacked values the items are known to have one shape, or there is no core loop.
+    """
 
     limit: Value | None
     condition: Value | None
@@ -68,6 +95,7 @@ class LoopNode:
     number: str
     names: tuple[str, ...]
     """The body's names for the carried values and the items."""
+    uniform: int = 0
 
 
 def loop_node(proto: onnx.NodeProto, inputs: Sequence[Value | None], builder: Builder) -> LoopNode | None:
@@ -152,20 +180,20 @@ def scan_results(proto: onnx.NodeProto, results: Sequence[Value], b: Builder) ->
 def _body(node: LoopNode, make_body: MakeBody, retries: Retries, b: Builder) -> Imported | None:
     """The body for carried values whose known dimensions are the same in all iterations."""
     carried = [
-        Formal(name, value.known_dtype, b.known.dims(value))
+        Formal(name, value.known_dtype, b.known.named_dims(value), b.name)
         for name, value in zip(node.names, node.carried, strict=False)
     ]
     items = []
     for name, value in zip(node.names[len(carried) :], node.sliced, strict=True):
-        dims = b.known.dims(value)
-        items.append(Formal(name, value.known_dtype, None if dims is None else dims[1:]))
-    for _ in range(2):
-        found = make_body([Formal(node.number, dtypes.i64, ()), *carried, *items])
+        dims = b.known.named_dims(value)
+        items.append(Formal(name, value.known_dtype, None if dims is None else dims[1:], b.name))
+    for _ in range(_MOST_IMPORTS):
+        found = make_body([Formal(node.number, dtypes.i64, (), b.name), *carried, *items])
         if found is None:
             return None
         kept = [_common(one.dims, other) for one, other in zip(carried, found.dims[1:], strict=False)]
         if kept == [one.dims for one in carried]:
-            return found
+            return found if _is_uniform(node.uniform, found, carried) else None
         carried = [replace(one, dims=dims) for one, dims in zip(carried, kept, strict=True)]
         retries.left -= 1
         if retries.left < 0:
@@ -173,7 +201,15 @@ def _body(node: LoopNode, make_body: MakeBody, retries: Retries, b: Builder) -> 
     return None
 
 
-def _common(before: Dims | None, after: Dims | None) -> Dims | None:
+def _is_uniform(count: int, found: Imported, carried: Sequence[Formal]) -> bool:
+    """Whether the last `count` items of a body certainly have one shape in all iterations."""
+    names = {dim for value in found.graph.inputs for dim in value.shape or () if isinstance(dim, str)}
+    steady = names.difference(*(formal.changing for formal in carried))
+    outputs = range(len(found.symbols) - count, len(found.symbols))
+    return all((symbols := found.symbols[number]) is not None and symbols <= steady for number in outputs)
+
+
+def _common(before: NamedDims | None, after: NamedDims | None) -> NamedDims | None:
     """What the dimensions of a carried value before and after an iteration have in common."""
     if before is None or after is None or len(before) != len(after):
         return None
@@ -188,9 +224,10 @@ def _is_padded(node: LoopNode, body: Imported, b: Builder) -> bool:
         return False
     total = 0
     for value, dims in stacked:
-        if dims is None or any(dim is None for dim in dims):
+        sizes = [dim for dim in dims or () if isinstance(dim, int)]
+        if dims is None or len(sizes) < len(dims):
             return False
-        total += max(int(limit.reshape(-1)[0]), 0) * int(np.prod([dim or 0 for dim in dims])) * value.known_dtype.size
+        total += max(int(limit.reshape(-1)[0]), 0) * int(np.prod(sizes)) * value.known_dtype.size
     return total <= MOST_PADDED_BYTES
 
 

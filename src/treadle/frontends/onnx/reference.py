@@ -14,6 +14,7 @@ from treadle.dtypes import DType
 from treadle.errors import RunError
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.names import graphs_of
+from treadle.frontends.onnx.reference_loop import reference_loop
 from treadle.ops.op import Array
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
     """Returns the evaluator of `model`. Imported late: few models need it, and it takes 12 MB."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(model)
+    return ReferenceEvaluator(model, new_ops=[reference_loop()])
 
 
 def tensor_of(found: Any, dtype: DType) -> Array:

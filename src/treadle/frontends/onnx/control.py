@@ -1,0 +1,258 @@
+"""Branches, loops and maps of ONNX models: as core nodes with bodies, or in place."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import onnx
+
+from treadle.frontends.faults import Fault
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.foreign import Binding
+from treadle.frontends.onnx.known import Known
+from treadle.frontends.onnx.list_loops import MOST_COPIES, without_lists
+from treadle.frontends.onnx.lists import TensorList, items_of, length_of, of_items, of_stack, stack_of, with_lists
+from treadle.frontends.onnx.loops import (
+    Formal,
+    Imported,
+    LoopNode,
+    Retries,
+    add_loop,
+    loop_node,
+    scan_node,
+    scan_results,
+)
+from treadle.frontends.onnx.names import captured
+from treadle.frontends.onnx.scope import Scope, stored, values_by_name
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+
+OPERATORS = ("If", "Loop", "Scan", "SequenceMap")
+"""The operators with bodies, which become core nodes where the bodies and all operands can."""
+
+
+class ControlFlow(ABC):
+    """The part of an importer that translates nodes with bodies into nodes of `graph`."""
+
+    def __init__(self, graph: Graph, retries: Retries) -> None:
+        self._graph = graph
+        self._retries = retries
+        self._known = Known()
+        self._builder = Builder(graph, self._known)
+
+    @abstractmethod
+    def _nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
+        """Translate `nodes` in `scope`."""
+
+    @abstractmethod
+    def _look_up(self, name: str, scope: Scope) -> Binding:
+        """Return what `name` stands for in `scope`."""
+
+    @abstractmethod
+    def _body(
+        self,
+        proto: onnx.GraphProto,
+        name: str,
+        scope: Scope,
+        outside: Mapping[str, Value | TensorList],
+        formals: Sequence[Formal] = (),
+        going: str = "",
+        *,
+        decides: bool = True,
+    ) -> Imported | None:
+        """Import the body `proto` of node `name` as a graph of its own; None if it cannot be one."""
+
+    def _inlined(self, proto: onnx.NodeProto, name: str, scope: Scope, *, taken: bool) -> Sequence[Binding]:
+        """The results of an If whose condition is known: the branch taken, in place."""
+        wanted = "then_branch" if taken else "else_branch"
+        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == wanted)
+        inner = Scope(ChainMap({}, scope.env), scope.versions, f"{name}/", None, stored(graph))
+        self._nodes(graph.node, inner)
+        return [self._look_up(value.name, inner) for value in graph.output]
+
+    def _branch(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding] | None:
+        """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes."""
+        outside = self._outside(proto, scope)
+        if outside is None:
+            return None
+        graphs = {attribute.name: attribute.g for attribute in proto.attribute}
+        bodies = [self._body(graphs[branch], name, scope, outside) for branch in ("then_branch", "else_branch")]
+        yes, no = bodies
+        if yes is None or no is None or not _fit(yes, no):
+            return None
+        self._builder.name = name
+        condition = _value(scope.env[proto.input[0]])
+        values = self._builder.add_branch(condition, self._operands(outside), yes.graph, no.graph)
+        return with_lists(values, yes.lists)
+
+    def _loop(
+        self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: Sequence[Binding], uniform: int = 0
+    ) -> list[Value] | None:
+        """The results of a Loop or Scan as a core loop; None if its body cannot be a graph of core nodes.
+
+        `inputs` are tensors. The items of the last `uniform` stacked values have to have one shape.
+        """
+        before = len(self._graph.nodes)
+        outside = self._outside(proto, scope, stacked=True)
+        is_loop = proto.op_type == "Loop"
+        values = [None if binding is None else _value(binding) for binding in inputs]
+        node = (loop_node if is_loop else scan_node)(proto, values, self._builder)
+        results = None
+        if outside is not None and node is not None:
+            make_body = partial(self._loop_body, proto, name, scope, outside)
+            node = replace(node, uniform=uniform)
+            results = add_loop(node, make_body, self._operands(outside), self._retries, self._builder)
+        if results is not None and not is_loop:
+            results = scan_results(proto, results, self._builder)
+        if results is None:
+            del self._graph.nodes[before:]
+            self._builder.name = name
+        return results and results[: len(proto.output)]
+
+    def _list_loop(
+        self, proto: onnx.NodeProto, name: str, scope: Scope, lists: Mapping[int, TensorList]
+    ) -> Sequence[Binding] | None:
+        """The results of a Loop that carries lists; None as of _loop(), or if it needs lists of unknown shapes."""
+        without = without_lists(proto, lists)
+        if without is None:
+            return None
+        before = len(self._graph.nodes)
+        inner = replace(scope, env=ChainMap(dict(without.unchanged), scope.env))
+        inputs = [scope.env[read] if read else None for read in without.proto.input]
+        found = self._loop(without.proto, name, inner, inputs, without.uniform)
+        results = None if found is None else without.results(found, self._builder)
+        if results is None:
+            del self._graph.nodes[before:]
+        return results and results[: len(proto.output)]
+
+    def _mapped(
+        self, proto: onnx.NodeProto, name: str, scope: Scope, lists: Mapping[int, TensorList]
+    ) -> Sequence[Binding] | None:
+        """The results of a SequenceMap: its body for each element in place, or as a loop over stacked elements."""
+        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+        if 0 not in lists or len(graph.input) != len(proto.input) or len(graph.output) != len(proto.output):
+            return None
+        counts = {length_of(found, self._builder) for found in lists.values()}
+        known = counts.difference([None])
+        if len(known) > 1:
+            raise Fault(f"its sequences must have the same length, got {known}")
+        formals = [value.name for value in graph.input]
+        given = {formals[number]: scope.env[read] for number, read in enumerate(proto.input) if number not in lists}
+        named = {formals[number]: found for number, found in lists.items()}
+        before = len(self._graph.nodes)
+        results = None
+        if None not in counts and counts.issubset(range(MOST_COPIES + 1)):
+            results = self._mapped_in_place(graph, name, scope, given, named)
+        if results is None:
+            results = self._mapped_by_loop(proto, name, scope, given, named)
+        if results is None:
+            del self._graph.nodes[before:]
+            self._builder.name = name
+        return results
+
+    def _mapped_in_place(
+        self,
+        graph: onnx.GraphProto,
+        name: str,
+        scope: Scope,
+        given: Mapping[str, Binding],
+        lists: Mapping[str, TensorList],
+    ) -> list[Binding] | None:
+        """The lists that the body gives for each element of `lists`; None if it gives what is no tensor."""
+        rows = list(zip(*(items_of(found, self._builder) or () for found in lists.values()), strict=True))
+        if not rows:
+            return None
+        results: list[list[Value]] = [[] for _ in graph.output]
+        for number, row in enumerate(rows):
+            own = dict(zip(lists, row, strict=True))
+            env: ChainMap[str, Binding] = ChainMap({**own, **given}, scope.env)
+            inner = Scope(env, scope.versions, f"{name}/{number}/", None, stored(graph))
+            self._nodes(graph.node, inner)
+            for made, value in zip(results, graph.output, strict=True):
+                binding = self._look_up(value.name, inner)
+                if not isinstance(binding, Value) or binding.dtype is None:
+                    return None
+                made.append(binding)
+        return [of_items(made[0].known_dtype, made) for made in results]
+
+    def _mapped_by_loop(
+        self,
+        proto: onnx.NodeProto,
+        name: str,
+        scope: Scope,
+        given: Mapping[str, Binding],
+        lists: Mapping[str, TensorList],
+    ) -> list[Binding] | None:
+        """The lists that a loop makes of the elements of `lists`, each stacked; None as of _loop()."""
+        stacks = [stack_of(found, self._builder) for found in lists.values()]
+        outside = self._outside(proto, scope, stacked=True)
+        values = [stack for stack in stacks if stack is not None]
+        tensors = {read: each for read, each in given.items() if isinstance(each, Value) and each.dtype is not None}
+        if len(values) < len(stacks) or outside is None or len(tensors) < len(given):
+            return None
+        outside = {**outside, **tensors}
+        if not all(self._known.is_multiple(values[0], 1, stack) for stack in values):
+            return None
+        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+        names = set(outside).union(lists)
+        number = next(
+            each for each in ("iteration", *(f"iteration{n}" for n in range(len(names) + 1))) if each not in names
+        )
+        node = LoopNode(None, None, (), tuple(values), number, tuple(lists), uniform=len(proto.output))
+
+        def make_body(formals: Sequence[Formal]) -> Imported | None:
+            return self._body(graph, name, scope, outside, formals, decides=False)
+
+        results = add_loop(node, make_body, self._operands(outside), self._retries, self._builder)
+        return None if results is None else [of_stack(value) for value in results[: len(proto.output)]]
+
+    def _loop_body(
+        self,
+        proto: onnx.NodeProto,
+        name: str,
+        scope: Scope,
+        outside: Mapping[str, Value | TensorList],
+        formals: Sequence[Formal],
+    ) -> Imported | None:
+        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+        going = graph.input[1].name if proto.op_type == "Loop" else ""
+        return self._body(graph, name, scope, outside, formals, going, decides=proto.op_type == "Loop")
+
+    def _outside(
+        self, proto: onnx.NodeProto, scope: Scope, *, stacked: bool = False
+    ) -> dict[str, Value | TensorList] | None:
+        """What a node's bodies read from outside, by name; None if one is no tensor or list of a known dtype.
+
+        Lists are one value if they can be and `stacked` asks for it.
+        """
+        outside: dict[str, Value | TensorList] = {}
+        for read in captured(proto):
+            binding = scope.env[read]
+            if isinstance(binding, TensorList):
+                stack = stack_of(binding, self._builder) if stacked else None
+                outside[read] = binding if stack is None else of_stack(stack)
+            elif isinstance(binding, Value) and binding.dtype is not None:
+                outside[read] = binding
+            else:
+                return None
+        return outside
+
+    def _operands(self, outside: Mapping[str, Value | TensorList]) -> list[Value]:
+        """The values in `outside` that are not known: operands of the node whose bodies read them."""
+        values = (value for _, value in values_by_name(outside))
+        return [value for value in values if self._known.array(value) is None]
+
+
+def _fit(yes: Imported, no: Imported) -> bool:
+    """Whether both bodies of an If give values of the same dtypes, in lists of the same form."""
+    forms = [[(None if each is None else each.items and len(each.items)) for each in body.lists] for body in (yes, no)]
+    return forms[0] == forms[1] and [v.dtype for v in yes.graph.outputs] == [v.dtype for v in no.graph.outputs]
+
+
+def _value(binding: Binding) -> Value:
+    assert isinstance(binding, Value)
+    return binding
