@@ -5,12 +5,14 @@ forked calls run concurrently with the code that follows them, on treadle's one 
 needed.
 """
 
+import sys as _sys
 from contextlib import ContextDecorator
 from types import SimpleNamespace
 from typing import Any
 
 from treadle import __version__ as _version
 from treadle.compat.torch import backends as backends
+from treadle.compat.torch import futures as futures
 from treadle.compat.torch import jit as jit
 from treadle.compat.torch import linalg as linalg
 from treadle.compat.torch import nn as nn
@@ -19,6 +21,8 @@ from treadle.compat.torch.devices import device as device
 from treadle.compat.torch.dtypes import NAMES as _DTYPES
 from treadle.compat.torch.dtypes import dtype as dtype
 from treadle.compat.torch.functions.promotion import common_type as _common_type
+from treadle.compat.torch.jit.compilation_unit import NAMES as _NAMES_IN_UNITS
+from treadle.compat.torch.legacy import LEGACY_TENSORS as _LEGACY_TENSORS
 from treadle.compat.torch.missing_names import missing_name_error as _missing_name_error
 from treadle.compat.torch.sizes import Size as Size
 from treadle.compat.torch.table import FUNCTIONS as _FUNCTIONS
@@ -57,6 +61,21 @@ def get_default_dtype() -> dtype:
     return _DTYPES["float32"]
 
 
+def set_default_dtype(d: dtype) -> None:
+    """Accepts float32, which is the dtype of Python floats here.
+
+    Raises:
+        NotImplementedError: Another dtype.
+    """
+    if d is not _DTYPES["float32"]:
+        raise NotImplementedError(f"set_default_dtype({d}): Python floats are float32 here; pass dtype={d} instead")
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Returns whether denormal numbers are treated as asked for: they are kept, so False is what can be had."""
+    return not mode
+
+
 def is_grad_enabled() -> bool:
     """Returns False: treadle has no gradients."""
     return False
@@ -84,11 +103,14 @@ cuda = SimpleNamespace(is_available=lambda: False, device_count=lambda: 0)
 __version__ = _version
 globals().update(_FUNCTIONS)
 globals().update(_DTYPES)
+globals().update(_LEGACY_TENSORS)
+_NAMES_IN_UNITS["torch"] = _sys.modules[__name__]
 __all__ = sorted({  # noqa: PLE0605
-    *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled",
-    "result_type", "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e",
-    "get_num_interop_threads", "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "linalg", "nan",
-    "nn", "no_grad", "numel", "pi", "set_num_interop_threads", "set_num_threads",
+    *_FUNCTIONS, *_DTYPES, *_LEGACY_TENSORS, "__version__", "cuda", "futures", "get_default_dtype",
+    "is_floating_point", "is_grad_enabled", "result_type", "set_grad_enabled", "Size", "Tensor", "__config__",
+    "backends", "device", "dtype", "e", "get_num_interop_threads", "get_num_threads", "inf", "inference_mode",
+    "is_tensor", "jit", "linalg", "nan", "nn", "no_grad", "numel", "pi", "set_default_dtype", "set_flush_denormal",
+    "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip
 
 

@@ -16,7 +16,6 @@ _INSTEAD = {
     "vmap": "write the batch axis into the code, or use torch.einsum",
     "_C": "treadle has no PyTorch inside; names from torch._C have no counterpart",
     "script_if_tracing": "torch.jit.script",
-    "futures": "torch.jit.Future is what torch.jit.fork gives; [future.wait() for future in futures] waits for all",
     "multiprocessing": "Python's own multiprocessing",
     "profiler": "`with treadle.trace(path)` writes a timeline of every op",
     "utils": "iterate over NumPy arrays or tensors in Python, from any number of threads",
@@ -47,8 +46,5 @@ def missing_name_error(module: str, name: str, offered: Iterable[str]) -> Attrib
     elif near:
         advice = "did you mean " + " or ".join(f"{module}.{other}" for other in near) + "?"
     else:
-        advice = (
-            f"dir({module}) lists what there is; "
-            "x.numpy() and torch.from_numpy(array) go to NumPy and back without a copy"
-        )
+        advice = f"dir({module}) lists what there is"
     return AttributeError(f"treadle's {module} has no {name!r}: {advice}")

@@ -64,7 +64,7 @@ REDUCTIONS = _of(
 )
 STATISTICS = _of(
     statistics,
-    "aminmax bincount bucketize count_nonzero kthvalue median searchsorted std_mean unique var_mean",
+    "aminmax bincount bucketize count_nonzero histc kthvalue median quantile searchsorted std_mean unique var_mean",
 )
 SHAPES = _of(
     shape,

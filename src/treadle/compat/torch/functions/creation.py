@@ -168,9 +168,10 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> 
     return full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
-def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
-    """Returns start (default 0), start + step (default 1), ... below end."""
+def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu", **named: Any) -> Tensor:
+    """Returns start (default 0), start + step (default 1), ... below end. Each may be given by name."""
     _allow(device, requires_grad=False)
+    bounds = _bounds(bounds, named)
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
     if len(numbers) == 3 and not numbers[2]:
         raise RuntimeError("step must be nonzero")
@@ -180,6 +181,17 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Ten
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     floats = any(isinstance(number, float) for number in numbers)
     return Tensor(np.arange(*numbers).astype(_element("arange", dtype, dtypes.float32 if floats else dtypes.int64)))
+
+
+def _bounds(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns the arguments of arange in order: end, or start, end and perhaps step. Raises TypeError."""
+    names = ("end",) if len(given) == 1 and "end" not in named else ("start", "end", "step")
+    found = {**dict(zip(names, given, strict=False)), **named}
+    if len(given) > len(names) or len(found) < len(given) + len(named) or {*found} - {"start", "end", "step"}:
+        raise TypeError(f"arange(): wanted end, or start, end and step, got {given} and {named}")
+    if "end" not in found or ("step" in found and "start" not in found):
+        raise TypeError(f"arange(): missing {'end' if 'end' not in found else 'start'}, got {found}")
+    return tuple(found[name] for name in ("start", "end", "step") if name in found)
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
@@ -287,6 +299,8 @@ def _conversion(name: str) -> Callable[[Tensor], Tensor]:
 
 
 CONVERSIONS = {
-    name: _conversion(name) for name in ("float", "double", "half", "bfloat16", "long", "int", "short", "bool")
+    **{name: _conversion(name) for name in ("float", "double", "half", "bfloat16", "long", "int", "short", "bool")},
+    "byte": _conversion("uint8"),
+    "char": _conversion("int8"),
 }
 """Methods such as x.float()."""

@@ -24,7 +24,12 @@ from treadle.compat.torch.tensor import Tensor
 def _plain(index: Any) -> tuple[Any, ...]:
     """Returns the index as a tuple in which lists and arrays are tensors."""
     parts = index if isinstance(index, tuple) else (index,)
-    return tuple(Tensor(np.asarray(part)) if isinstance(part, list | np.ndarray) else part for part in parts)
+    return tuple(
+        Tensor(np.asarray(part, np.int64 if isinstance(part, list) and not part else None))
+        if isinstance(part, list | np.ndarray)
+        else part
+        for part in parts
+    )
 
 
 def index_(input: Tensor, index: Any) -> Tensor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.arithmetic import ne
 from treadle.compat.torch.functions.axes import Dims, at_least_1d, axis_of, require_elements
@@ -88,3 +90,86 @@ def searchsorted(sorted_sequence: Tensor, values: Any, *, right: bool = False) -
 def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
     """Returns the index of the bucket between boundaries of each element."""
     return searchsorted(boundaries, input, right=right)
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """Returns the q-quantiles of all elements, or of those along `dim`; NaN where there is one among them.
+
+    Args:
+        input: A tensor of float32 or float64.
+        q: Numbers from 0 to 1: one, or a vector [n], for which results are stacked along a new first axis.
+        dim: The axis; None for all elements.
+        keepdim: Whether the axis stays, with size 1.
+        interpolation: "linear", "lower", "higher", "midpoint" or "nearest": what to take between two elements.
+
+    Raises:
+        RuntimeError: A dtype, a `q` or an `interpolation` that PyTorch refuses, or no elements.
+    """
+    x = input.numpy()
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if interpolation not in _BETWEEN:
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    parts = q.numpy() if isinstance(q, Tensor) else np.asarray(q, x.dtype)
+    if isinstance(q, Tensor) and q.dtype is not input.dtype:
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    if parts.ndim > 1 or not ((parts >= 0) & (parts <= 1)).all():
+        raise RuntimeError("quantile() q values must be in the range [0, 1], as a number or a vector")
+    if not x.size:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    axis = axis_of(input, dim) if dim is not None else 0
+    rows = np.sort(np.moveaxis(x, axis, -1) if dim is not None and input.ndim else x.reshape(-1), axis=-1)
+    ranks = parts.reshape(-1) * np.asarray(rows.shape[-1] - 1, x.dtype)
+    below = np.floor(ranks).astype(np.int64)
+    low, high = rows[..., below], rows[..., np.ceil(ranks).astype(np.int64)]
+    found = _BETWEEN[interpolation](low, high, ranks - below.astype(x.dtype), ranks, rows)
+    found = np.where(np.isnan(rows[..., -1:]), np.asarray(np.nan, x.dtype), found).astype(x.dtype)
+    found = np.moveaxis(found, -1, 0)
+    if keepdim:
+        found = found.reshape(-1, *(1,) * input.ndim) if dim is None else np.expand_dims(found, 1 + axis)
+    return Tensor(np.array(found if parts.ndim else found[0], order="C"))
+
+
+_BETWEEN: dict[str, Callable[..., Any]] = {
+    "linear": lambda low, high, weight, ranks, rows: np.where(  # noqa: ARG005
+        weight < 0.5, low + weight * (high - low), high - (high - low) * (1 - weight)
+    ),
+    "lower": lambda low, *_: low,
+    "higher": lambda low, high, *_: high,  # noqa: ARG005
+    "midpoint": lambda low, high, weight, *_: np.where(weight > 0, low + (high - low) / 2, low),
+    "nearest": lambda low, high, weight, ranks, rows: rows[..., np.round(ranks).astype(np.int64)],  # noqa: ARG005
+}
+"""What to take between two neighbours in order, of their values, how far the rank is from the lower, and all ranks."""
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Returns how many elements fall into each of `bins` equal parts of [min, max]; others are not counted.
+
+    With `min` and `max` equal the parts are those of the elements' own range.
+
+    Raises:
+        RuntimeError: No bins, or a range that is not finite or goes backwards.
+        NotImplementedError: Elements that are no floats.
+    """
+    x = input.numpy().reshape(-1)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{dtypes.SCALARS[input.dtype.name]}'")
+    if bins <= 0:
+        raise RuntimeError(f"torch.histc(): bins must be > 0, but got {bins}")
+    low, high = np.asarray(min, x.dtype), np.asarray(max, x.dtype)
+    if low == high and x.size:
+        low, high = x.min(), x.max()
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histc(): range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc(): max must be larger than min")
+    inside = x[(x >= low) & (x <= high)]
+    at = np.minimum(((inside - low) / (high - low) * np.asarray(bins, x.dtype)).astype(np.int64), bins - 1)
+    return Tensor(np.bincount(at, minlength=bins).astype(x.dtype))

@@ -1,6 +1,10 @@
 """torch.jit: scripts, traces, fork and wait."""
 
+import typing
+
 from treadle.compat.torch.future import Future as Future
+from treadle.compat.torch.jit.compilation_unit import CompilationUnit as CompilationUnit
+from treadle.compat.torch.jit.container_types import isinstance_
 from treadle.compat.torch.jit.script import ScriptFunction as ScriptFunction
 from treadle.compat.torch.jit.script import ScriptModule as ScriptModule
 from treadle.compat.torch.jit.script import annotate as annotate
@@ -16,12 +20,16 @@ from treadle.compat.torch.jit.trace import trace as trace
 from treadle.compat.torch.missing_names import missing_name_error
 
 _fork, _wait = fork, wait
+Final = typing.Final
+isinstance = isinstance_  # noqa: A001 - PyTorch's name
+script_method = export
 unused = ignore
 optimize_for_inference = freeze
 
 __all__ = [
-    "Future", "ScriptFunction", "ScriptModule", "_fork", "_wait", "annotate", "export", "fork", "freeze", "ignore",
-    "is_scripting", "optimize_for_inference", "optimized_execution", "script", "trace", "unused", "wait",
+    "CompilationUnit", "Final", "Future", "ScriptFunction", "ScriptModule", "_fork", "_wait", "annotate",
+    "export", "fork", "freeze", "ignore", "is_scripting", "isinstance", "optimize_for_inference",
+    "optimized_execution", "script", "script_method", "trace", "unused", "wait",
 ]  # fmt: skip
 
 

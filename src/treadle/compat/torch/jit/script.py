@@ -188,13 +188,32 @@ class ScriptFunction(Scripted):
 def _enter(replays: Replays, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any], scope: str) -> Any:
     if current_call() is not None:
         return drive(call(what, *args, **kwargs))
+    args, kwargs = tuple(map(_own_containers, args)), {name: _own_containers(each) for name, each in kwargs.items()}
     return replays.call(what, args, kwargs, lambda: call(what, *args, **kwargs), scope)
+
+
+def _own_containers(value: Any) -> Any:
+    """Returns an argument as a script gets it from Python code: with lists and dicts of its own.
+
+    What a script does to them is not seen by the caller, as in PyTorch, where they become lists and dicts of
+    TorchScript.
+    """
+    kind = type(value)
+    if kind is list:
+        return [_own_containers(each) for each in value]
+    if kind is dict:
+        return {key: _own_containers(each) for key, each in value.items()}
+    return tuple(map(_own_containers, value)) if kind is tuple else value
 
 
 class ScriptModule(Module):
     """A scripted module. It shares all attributes with the module that it was made from."""
 
     _replays: Replays
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "_replays", Replays())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs forward, or its replay."""
