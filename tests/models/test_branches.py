@@ -269,3 +269,44 @@ def test_nested_branches_agree_with_onnx_runtime(a: bool, b: bool) -> None:
 def test_results_of_different_sizes_agree_with_onnx_runtime(a: bool) -> None:
     """The size is known once the condition is."""
     against_onnx_runtime(of_different_sizes(), {"x": np.ones(3, np.float32), "a": np.array(a)})
+
+
+@pytest.mark.parametrize("columns", [HIDDEN, "columns"])
+def test_a_body_that_does_not_fit_fails_only_if_it_is_taken(columns: int | str) -> None:
+    """As speech detectors with a body for each sample rate do: the length fits one of them."""
+    w = ModelWriter()
+    chosen = w.op("Equal", "rate", w.constant(np.array(16_000)))
+    bodies = [
+        body([helper.make_node("MatMul", ["x", weights], [f"y{size}"], name=f"product{size}")], f"y{size}")
+        for size in (HIDDEN, HIDDEN // 2)
+        for weights in [w.random(size, 3)]
+    ]
+    y = w.op("If", chosen, then_branch=bodies[0], else_branch=bodies[1])
+    model = w.model({"x": (FLOAT, [2, columns]), "rate": (INT64, [])}, {w.op("Tanh", y): (FLOAT, None)})
+
+    session = treadle.Session(model.SerializeToString())
+
+    assert_agrees(model, session, feeds(2, 16_000))
+    with pytest.raises(treadle.errors.RunError, match=f"product{HIDDEN // 2}.*inner sizes differ"):
+        session.run(feeds(2, 8_000))
+    if isinstance(columns, str):
+        half = {**feeds(2, 8_000), "x": feeds(2, 0)["x"][:, : HIDDEN // 2]}
+        assert_agrees(model, session, half)
+    assert_agrees(model, session, feeds(2, 16_000))
+
+
+def test_no_body_that_fits_is_an_error_of_the_model() -> None:
+    """
+    Nothing could run, so it is refused.
+    """
+    w = ModelWriter()
+    bodies = [
+        body([helper.make_node("MatMul", ["x", weights], [f"y{size}"], name=f"product{size}")], f"y{size}")
+        for size in (HIDDEN + 1, HIDDEN // 2)
+        for weights in [w.random(size, 3)]
+    ]
+    y = w.op("If", w.op("Equal", "rate", w.constant(np.array(1))), then_branch=bodies[0], else_branch=bodies[1])
+    model = w.model({"x": (FLOAT, [2, HIDDEN]), "rate": (INT64, [])}, {y: (FLOAT, None)})
+
+    with pytest.raises(treadle.errors.ModelError, match=r"product25.*inner sizes differ.*product12"):
+        treadle.Session(model.SerializeToString())

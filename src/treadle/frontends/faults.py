@@ -11,6 +11,10 @@ class Fault(Exception):  # noqa: N818 - one fault of the user's model, caught an
     """One thing that is wrong with a node or tensor, as a sentence that does not name it."""
 
 
+class Misfit(Fault):
+    """Operands whose shapes do not fit an op: whoever runs the model would find it, if the node is run."""
+
+
 class Unsupported(Fault):
     """The model is valid but uses something that treadle does not support."""
 
@@ -20,6 +24,8 @@ class Faults:
 
     def __init__(self) -> None:
         self._found: dict[str, bool] = {}
+        self.only_misfits = True
+        """Whether all that was found are misfits."""
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -27,6 +33,7 @@ class Faults:
     def add(self, place: str, what: str | Exception) -> None:
         """Records the fault `what` at `place`; an identical sentence is recorded once."""
         sentence = f"{place}: {what}"
+        self.only_misfits = self.only_misfits and isinstance(what, Misfit)
         self._found[sentence] = self._found.get(sentence, True) and isinstance(what, Unsupported)
 
     def sentences(self) -> list[str]:

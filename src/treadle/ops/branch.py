@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from treadle import dtypes
 from treadle.errors import ShapeError
@@ -14,17 +16,67 @@ from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import dims, operand, present
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The function of a `call` that fails: the operands do not fit the body of a branch."""
+
+    why: str
+    storable: ClassVar[bool] = True
+
+    def __call__(self, _: Sequence[Array]) -> list[Array]:
+        """Raises ShapeError."""
+        raise ShapeError(self.why)
+
+
+def refusing_body(name: str, inputs: Iterable[Info], results: Sequence[Info], why: str) -> Graph:
+    """A body of a branch that fails, as operands do that do not fit it, if it is taken.
+
+    Args:
+        name: The name of its node.
+        inputs: dtype and shape of each input.
+        results: dtype and shape of each result; those of the other body where they are not known.
+        why: What the error says.
+    """
+    graph = Graph(name)
+    for number, info in enumerate(inputs):
+        graph.inputs.append(graph.value(f"operand{number}", info.dtype, info.shape))
+    infos = [Info(info.dtype, info.shape) for info in results]
+    attrs = {"function": Refusal(why), "infer": lambda _: list(infos), "blocking": False, "label": "branch"}
+    made = [graph.value("refused", info.dtype, info.shape) for info in infos]
+    graph.outputs = list(graph.add("call", [], attrs, name=name, outputs=made).outputs)
+    return graph
+
+
+def refusal_of(body: Graph) -> str | None:
+    """Why `body` fails if it is taken; None if it is not one that refusing_body() made."""
+    function = body.nodes[0].attrs.get("function") if len(body.nodes) == 1 else None
+    return function.why if isinstance(function, Refusal) else None
+
+
 def infer_branch(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """The condition, a bool of one element, then the operands of both bodies; each body has an input for each.
 
-    attrs: yes and no (graphs). A result has a shape where both bodies give it the same one.
+    attrs: yes and no (graphs). A result has a shape where both bodies give it the same one. Operands that do not fit
+    one body are those of runs that take the other: its results are the node's.
     """
     condition = operand(inputs, 0, "condition")
     if condition.dtype != dtypes.boolean or elements(dims(condition)) != 1:
         raise ShapeError(f"the condition must be a bool of one element, got {condition.dtype}{text(dims(condition))}")
     if condition.value is not None:
         return infer_body(taken_body(attrs, condition.value), inputs[1:])
-    yes, no = infer_body(attrs["yes"], inputs[1:]), infer_body(attrs["no"], inputs[1:])
+    found: list[list[Info]] = []
+    error: ShapeError | None = None
+    for name in ("yes", "no"):
+        if refusal_of(attrs[name]) is None:
+            try:
+                found.append(infer_body(attrs[name], inputs[1:]))
+            except ShapeError as failure:
+                error = failure
+    if len(found) < 2:
+        if not found and error is not None:
+            raise error
+        return [Info(info.dtype, info.shape) for info in found[0]]
+    yes, no = found
     if any(one.dtype != other.dtype for one, other in zip(yes, no, strict=True)):
         raise ShapeError("its bodies give results of different dtypes")
     return [

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.errors import ShapeError
 from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
+from treadle.ops.branch import refusal_of, refusing_body
 from treadle.ops.loop import form_of
-from treadle.ops.op import Array
+from treadle.ops.op import Array, Info
 from treadle.ops.sizes import add_sizes, known_value
 from treadle.passes.match import replace
 from treadle.passes.regions import first_region, is_planned
@@ -38,20 +40,36 @@ class Operand:
 def optimize_bodies(graph: Graph, infer: Rewrite, optimize: Rewrite) -> None:
     """Give each node of `graph` that has bodies the attribute `optimized`: the bodies, ready for lowering, in order.
 
-    A node does not get it if sizes in a body depend on data: the node's reference then computes it. The body of a loop
-    loses the result that says whether there is another iteration if that is certain; `decides` says whether it has it.
+    Operands that do not fit one body of a branch leave a body that fails: exporters leave bodies for other sizes in
+    models. A node does not get it if sizes in a body depend on data: the node's reference then computes it. The body of
+    a loop loses the result that says whether there is another iteration if that is certain; `decides` says whether it
+    has it.
     """
     for node in graph.nodes:
         if node.op not in BODIES or not is_planned(node):
             continue
         operands = _operands_of_loop(node) if node.op == "loop" else list(map(_captured, node.inputs[1:]))
-        bodies = [infer(_for_operands(node.attrs[name], operands)) for name in BODIES[node.op]]
+        bodies = [_inferred(node, node.attrs[name], operands, infer) for name in BODIES[node.op]]
         if not all(first_region(body).graph is body for body in bodies):
             continue
         decides = node.op == "loop" and not _always_goes_on(bodies[0])
         if node.op == "loop" and not decides:
             del bodies[0].outputs[0]
         node.attrs = {**node.attrs, "optimized": tuple(map(optimize, bodies)), "decides": decides}
+
+
+def _inferred(node: Node, body: Graph, operands: Sequence[Operand], infer: Rewrite) -> Graph:
+    """`body` of `node` for inputs like `operands`; where that of a branch does not fit them, one that fails."""
+    if node.op != "branch":
+        return infer(_for_operands(body, operands))
+    why = refusal_of(body)
+    if why is None:
+        try:
+            return infer(_for_operands(body, operands))
+        except ShapeError as error:
+            why = str(error)
+    results = [Info(value.known_dtype, value.static_shape) for value in node.outputs]
+    return refusing_body(node.name, [Info(operand.dtype, operand.shape) for operand in operands], results, why)
 
 
 def _always_goes_on(body: Graph) -> bool:

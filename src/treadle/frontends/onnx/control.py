@@ -10,7 +10,7 @@ from functools import partial
 
 import onnx
 
-from treadle.frontends.faults import Fault
+from treadle.frontends.faults import Fault, Faults, Misfit
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.foreign import Binding
 from treadle.frontends.onnx.known import Known
@@ -30,6 +30,8 @@ from treadle.frontends.onnx.names import captured
 from treadle.frontends.onnx.scope import Scope, stored, values_by_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
+from treadle.ops.branch import refusing_body
+from treadle.ops.op import Info
 
 OPERATORS = ("If", "Loop", "Scan", "SequenceMap")
 """The operators with bodies, which become core nodes where the bodies and all operands can."""
@@ -63,8 +65,9 @@ class ControlFlow(ABC):
         going: str = "",
         *,
         decides: bool = True,
+        faults: Faults | None = None,
     ) -> Imported | None:
-        """Import the body `proto` of node `name` as a graph of its own; None if it cannot be one."""
+        """Import the body `proto` of node `name` as a graph of its own; None if it cannot be one, also for `faults`."""
 
     def _inlined(self, proto: onnx.NodeProto, name: str, scope: Scope, *, taken: bool) -> Sequence[Binding]:
         """The results of an If whose condition is known: the branch taken, in place."""
@@ -75,13 +78,28 @@ class ControlFlow(ABC):
         return [self._look_up(value.name, inner) for value in graph.output]
 
     def _branch(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding] | None:
-        """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes."""
+        """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes.
+
+        Operands that do not fit one of them are found if it is taken, as ONNX Runtime finds them. Raises Fault if they
+        fit neither.
+        """
         outside = self._outside(proto, scope)
         if outside is None:
             return None
         graphs = {attribute.name: attribute.g for attribute in proto.attribute}
-        bodies = [self._body(graphs[branch], name, scope, outside) for branch in ("then_branch", "else_branch")]
+        bodies: list[Imported | None] = []
+        misfits: list[str] = []
+        for branch in ("then_branch", "else_branch"):
+            faults = Faults()
+            bodies.append(self._body(graphs[branch], name, scope, outside, faults=faults))
+            if faults and faults.only_misfits:
+                misfits.append("; ".join(faults.sentences()))
+        if len(misfits) == len(bodies):
+            raise Misfit("; ".join(misfits))
         yes, no = bodies
+        if misfits:
+            yes = yes or _refusing(no, name, self._operands(outside), misfits[0])
+            no = no or _refusing(yes, name, self._operands(outside), misfits[0])
         if yes is None or no is None or not _fit(yes, no):
             return None
         self._builder.name = name
@@ -245,6 +263,15 @@ class ControlFlow(ABC):
         """The values in `outside` that are not known: operands of the node whose bodies read them."""
         values = (value for _, value in values_by_name(outside))
         return [value for value in values if self._known.array(value) is None]
+
+
+def _refusing(other: Imported | None, name: str, operands: Sequence[Value], why: str) -> Imported | None:
+    """A body of node `name` that fails as `why` says if it is taken, with results like those of the `other` one."""
+    if other is None or any(value.dtype is None for value in operands):
+        return None
+    inputs = [Info(value.known_dtype, None) for value in operands]
+    results = [Info(value.known_dtype, None) for value in other.graph.outputs]
+    return replace(other, graph=refusing_body(name, inputs, results, why))
 
 
 def _fit(yes: Imported, no: Imported) -> bool:

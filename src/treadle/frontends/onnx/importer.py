@@ -302,12 +302,13 @@ class _Importer(ControlFlow):
         going: str = "",
         *,
         decides: bool = True,
+        faults: Faults | None = None,
     ) -> Imported | None:
         """The body `proto` of node `name` as a graph with inputs for `formals` and values `outside` that are not known.
 
         `going` is the name of the input that says that the loop goes on. A body that does not decide whether there is
-        another iteration gets an output that says there is one. None if the body has a fault, or gives what is no
-        tensor of a known dtype.
+        another iteration gets an output that says there is one. None if the body has a fault, which `faults` takes, or
+        gives what is no tensor of a known dtype.
         """
         graph = Graph(name)
         env: dict[str, Binding] = {}
@@ -332,7 +333,7 @@ class _Importer(ControlFlow):
                 env[read] = binding.with_values([next(made_of) for _ in binding.values])
             else:
                 env[read] = next(made_of)
-        inner = _Importer(self._source, self._functions, Faults(), graph, self._retries)
+        inner = _Importer(self._source, self._functions, Faults() if faults is None else faults, graph, self._retries)
         found = inner.body(proto, Scope(env, scope.versions, f"{name}/", None, stored(proto)))
         if found is not None and not decides:
             graph.outputs.insert(0, graph.constant(np.array(True), "again"))

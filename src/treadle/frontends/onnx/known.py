@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from treadle.errors import KernelError, LimitError, ShapeError
-from treadle.frontends.faults import Fault
+from treadle.frontends.faults import Fault, Misfit
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.dim import atoms_of, equals, is_expression
 from treadle.graph.node import Node
@@ -50,7 +50,9 @@ class Known:
         if all(info is not None or value is None for value, info in zip(node.inputs, operands, strict=True)):
             try:
                 found = certain_infos(node, operands, self._facts)
-            except (ShapeError, LimitError, KernelError) as error:
+            except ShapeError as error:
+                raise Misfit(str(error)) from None
+            except (LimitError, KernelError) as error:
                 raise Fault(str(error)) from None
             for value, info in zip(node.outputs, found, strict=False):
                 self._infos[value] = info
