@@ -47,6 +47,73 @@ def test_products_are_those_of_dequantized_weights(bits: int, zeros: str) -> Non
         close(node.run_by_onnxruntime(), [wanted], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_products_of_any_number_of_rows_have_one_plan(rows: int) -> None:
+    """From some rows on, panels of weights are unpacked before they are multiplied."""
+    columns, depth = 37, 96
+    weights, scales = drawn(4, columns, depth), (some(columns, 3, seed=2) ** 2 + 0.1).astype(np.float32)
+    real = (weights - 8) * np.repeat(scales.astype(np.float64), 32, axis=1)
+    operands = {"x": some(5, depth), "w": packed(weights, 4).reshape(columns, 3, -1), "scales": scales}
+    attributes = {"K": depth, "N": columns, "bits": 4, "block_size": 32}
+    node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=attributes)
+    session = treadle.Session(node.model(is_open=True))
+    x = some(rows, depth, seed=rows)
+
+    close(dict(session.run({"x": x})), [x.astype(np.float64) @ real.T], rtol=1e-4, atol=1e-4)
+    assert len(session.plans()) == 1
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("rows", [1, 30])
+def test_accuracy_level_4_rounds_as_onnxruntime_does(bits: int, rows: int) -> None:
+    columns, depth = 37, 96
+    weights, scales = drawn(bits, columns, depth), (some(columns, 3, seed=2) ** 2 + 0.1).astype(np.float32)
+    x = some(rows, depth)
+    operands = {"x": x, "w": packed(weights, bits).reshape(columns, 3, -1), "scales": scales}
+    attributes = {"K": depth, "N": columns, "bits": bits, "block_size": 32, "accuracy_level": 4}
+    node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=attributes)
+    found = node.run()["y"]
+    real = (weights - (1 << (bits - 1))) * np.repeat(scales.astype(np.float64), 32, axis=1)
+    wanted = x.astype(np.float64) @ real.T
+
+    assert 0 < np.linalg.norm(found - wanted) < 0.02 * np.linalg.norm(wanted)
+    if bits > 2:
+        (theirs,) = node.run_by_onnxruntime().values()
+        assert np.linalg.norm(found - theirs) < 1e-3 * np.linalg.norm(wanted)
+
+
+def test_weights_stay_packed_in_memory() -> None:
+    columns, depth = 512, 1024
+    operands = {
+        "x": some(1, depth),
+        "w": packed(drawn(4, columns, depth), 4).reshape(columns, depth // 32, -1),
+        "scales": np.ones((columns, depth // 32), np.float32),
+    }
+    attributes = {"K": depth, "N": columns, "bits": 4, "block_size": 32}
+    node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=attributes)
+    session = treadle.Session(node.model(is_open=False))
+    held = {id(v): v.data.nbytes for p in session.plans() for c in p.calls for v in c.reads if v.data is not None}
+
+    assert sum(held.values()) <= columns * depth // 2 + 4 * columns * depth // 32
+
+
+def test_batch_invariant_sessions_give_a_row_the_same_bits_in_every_batch() -> None:
+    columns, depth = 37, 96
+    operands = {
+        "x": some(5, depth),
+        "w": packed(drawn(4, columns, depth), 4).reshape(columns, 3, -1),
+        "scales": (some(columns, 3, seed=2) ** 2 + 0.1).astype(np.float32),
+    }
+    attributes = {"K": depth, "N": columns, "bits": 4, "block_size": 32}
+    node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=attributes)
+    session = treadle.Session(node.model(is_open=True), batch_invariant=True)
+    x = some(40, depth)
+    whole = session.run({"x": x})["y"]
+
+    for row in (0, 17, 39):
+        assert session.run({"x": x[row : row + 1]})["y"].tobytes() == whole[row].tobytes()
+
+
 def test_products_of_halves_have_their_digits() -> None:
     x = some(3, 32, dtype=np.float16)
     weights = drawn(4, ROWS, 32)

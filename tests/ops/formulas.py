@@ -122,6 +122,32 @@ def _layer_norm(case: Case) -> Array:
     return found * (1 if scale is None else scale) + (0 if bias is None else bias)
 
 
+def _block_matmul(case: Case) -> Array:
+    """Number by number; a rounded left factor block by block."""
+    x, weights, scales, zeros = case.inputs
+    bits, block = case.attrs["bits"], case.attrs["block"]
+    assert x is not None
+    assert weights is not None
+    assert scales is not None
+    depth = x.shape[-1]
+    real = np.zeros((len(weights), depth))
+    for (column, t), _ in np.ndenumerate(real):
+        place, within = divmod(t, block)
+        byte, part = divmod(within * bits, 8)
+        number = int(weights[column, place, byte]) >> part & ((1 << bits) - 1)
+        begin = 1 << (bits - 1) if zeros is None else float(zeros[column, place])
+        real[column, t] = (number - begin) * float(scales[column, place])
+    left = x.astype(np.float64).reshape(-1, depth)
+    if case.attrs["rounds"]:
+        for row in left:
+            for first in range(0, depth, block):
+                part = row[first : first + block]
+                step = np.abs(part).max() / 127
+                part[:] = np.rint(part.astype(np.float32) * (np.float32(127) / np.abs(part).max().astype(np.float32)))
+                part *= step
+    return np.asarray((left @ real.T).reshape(*x.shape[:-1], len(weights)))
+
+
 def _attention(case: Case) -> Array:
     operands = _wide(case)
     perms = [case.attrs.get(f"{name}_perm", range(a.ndim)) for name, a in zip("qkv", operands, strict=False)]
@@ -311,6 +337,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "fmod": _truncated_remainder,
     "elementwise": _elementwise,
     "matmul": _matmul,
+    "block_matmul": _block_matmul,
     "attention": _attention,
     "packed_attention": _packed_attention,
     "conv": _conv,

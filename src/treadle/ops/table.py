@@ -3,6 +3,7 @@
 from treadle.ops import (
     arg_reduce,
     attention,
+    block_matmul,
     branch,
     call,
     cast,
@@ -57,6 +58,7 @@ _TENSOR = (
     OpDef("elementwise", elementwise.infer_elementwise, elementwise.evaluate_elementwise, 1, None),
     OpDef("identity", reshape.infer_identity, reshape.evaluate_reshaping("identity")),
     OpDef("matmul", matmul.infer_matmul, matmul.evaluate_matmul, 2, None),
+    OpDef("block_matmul", block_matmul.infer_block_matmul, block_matmul.evaluate_block_matmul, 3, None),
     OpDef("attention", attention.infer_attention, attention.evaluate_attention, 3, None),
     OpDef(
         "packed_attention", packed_attention.infer_packed_attention, packed_attention.evaluate_packed_attention, 4, 4

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dtypes import f32
+from treadle.graph.dim import equals
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.node import Node
 from treadle.graph.order import topological
 from treadle.graph.shape import StaticShape, certain_broadcast, equal_shapes, sample_elements
 from treadle.graph.value import Value
+from treadle.ops import block_matmul
 from treadle.ops.matmul import operand_shape
 from treadle.ops.operands import BYTES
 from treadle.passes.base import Limits, PassContext
@@ -22,7 +24,7 @@ from treadle.passes.build_expr import as_step_constant, build_expr, count_steps,
 from treadle.passes.match import Edit, join_names, sweep
 from treadle.passes.track_dependence import Dependence
 
-_OWN_INPUTS = {"conv": 3, "matmul": 2}
+_OWN_INPUTS = {"block_matmul": block_matmul.OWN_INPUTS, "conv": 3, "matmul": 2}
 
 _OF_INTEGERS = frozenset({"cast", "add", "sub", "mul", "clip", "min", "max"})
 """Scalar ops that epilogues of integer sums do to integers: none that may fail."""
@@ -87,6 +89,8 @@ def _work(node: Node) -> int:
     result, weight = node.output.static_shape, node.operand(1).static_shape
     if node.op == "conv":
         return sample_elements((*result, *weight[1:]))
+    if node.op == "block_matmul":
+        return sample_elements((*result, node.operand(0).static_shape[-1]))
     return sample_elements((*result, operand_shape(node.attrs, "a", node.operand(0).static_shape)[-1]))
 
 
@@ -189,13 +193,21 @@ def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence,
             return False
         if value in inner or value is node.output:
             continue
-        if not _broadcasts_to(value, shape) or dependence.of_value(value) & (dependence.bit[producer] | rivals):
+        fits = _lies_beside if producer.op == "block_matmul" else _broadcasts_to
+        if not fits(value, shape) or dependence.of_value(value) & (dependence.bit[producer] | rivals):
             return False
     return True
 
 
 def _broadcasts_to(value: Value, shape: StaticShape) -> bool:
     return equal_shapes(certain_broadcast(value.static_shape, shape), shape)
+
+
+def _lies_beside(value: Value, shape: StaticShape) -> bool:
+    """Whether `value` has one element in all, one for each place of the last axis of `shape`, or one for each place."""
+    *outer, last = value.static_shape or (1,)
+    single = all(equals(size, 1) for size in outer) and (equals(last, 1) or equals(last, shape[-1]))
+    return equal_shapes(value.shape, shape) or (single and len(value.static_shape) <= len(shape))
 
 
 def _fuse(

@@ -9,6 +9,7 @@ from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention, lower_packed_attention
 from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.block_matmul import lower_block_matmul
 from treadle.passes.lower.branch import lower_branch
 from treadle.passes.lower.concat import lower_concat
 from treadle.passes.lower.conv.lower import lower_conv
@@ -99,6 +100,7 @@ LOWERINGS: dict[str, Lowering] = {
     "reverse_sequence": lower_reverse_sequence,
     "trilu": lower_trilu,
     "trees": lower_trees,
+    "block_matmul": lower_block_matmul,
     "cumsum": lower_cumsum,
     "top_k": lower_top_k,
     "non_zero": lower_non_zero,

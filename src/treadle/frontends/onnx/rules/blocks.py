@@ -5,6 +5,8 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from treadle import dtypes
@@ -12,56 +14,96 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
+from treadle.ops.block_matmul import unpacked
 from treadle.ops.op import Array
+from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE, WIDTHS
 
-_WIDTHS = (2, 4, 8)
+_ROUNDED = 4
+"""The accuracy level from which on the left factor may have 8 bits."""
 
 
 def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
-    """MatMulNBits(a, w, scales, zeros, groups, bias) -> a times the weights, which are dequantized once."""
+    """MatMulNBits(a, w, scales, zeros, groups, bias) -> a times the weights as they are stored.
+
+    With accuracy_level 4 the left factor is rounded to 8 bits block by block, as the operator allows. Where `groups`
+    says which block each place of the depth belongs to, or blocks are short, weights are dequantized once.
+    """
     if node.integer("weight_prepacked", 0):
         raise Unsupported("attribute 'weight_prepacked' must be 0: other layouts are those of CUDA")
     a, bias = node.input(0), node.optional(5)
-    weights = b.constant(np.ascontiguousarray(_weights(node).T))
-    right = weights if a.dtype == dtypes.f32 else b.add("cast", weights, to=a.dtype)
-    product = b.add("matmul", a, right, transpose_a=False, transpose_b=False)
+    stored = _stored(node)
+    if node.optional(4) is None and node.integer("block_size", 0) % BLOCK_MULTIPLE == 0:
+        rounds = node.integer("accuracy_level", 0) == _ROUNDED
+        product = stored.times(a, b, node.input(1), rounds=rounds)
+    else:
+        weights = b.constant(np.ascontiguousarray(_regrouped(node, stored).T))
+        right = weights if a.dtype == dtypes.f32 else b.add("cast", weights, to=a.dtype)
+        product = b.add("matmul", a, right, transpose_a=False, transpose_b=False)
     return product if bias is None else b.add("add", product, bias)
 
 
-def _weights(node: OnnxNode) -> Array:
-    """The weights f32 [N, K]."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A matrix whose rows are stored in blocks of numbers of `bits` bits: see `ops.block_matmul`."""
+
+    weights: Array
+    scales: Array
+    zeros: Array | None
+    bits: int
+    block: int
+
+    def times(self, a: Value, b: Builder, weights: Value | None, *, rounds: bool) -> Value:
+        """`a` times the transposed matrix, in the dtype of `a`. `weights` is the constant that holds the same bytes, if
+        there is one."""
+        shape = b.known.array(weights) if weights is not None else None
+        held = weights if shape is not None and shape.shape == self.weights.shape else b.constant(self.weights)
+        wide = a if a.dtype == dtypes.f32 else b.add("cast", a, to=dtypes.f32)
+        tables = [b.constant(self.scales), *([] if self.zeros is None else [b.constant(self.zeros)])]
+        product = b.add("block_matmul", wide, held, *tables, bits=self.bits, block=self.block, rounds=rounds)
+        return product if a.dtype == dtypes.f32 else b.add("cast", product, to=a.dtype)
+
+
+def _stored(node: OnnxNode) -> Stored:
+    """The weights [N, K] as they are stored."""
     rows, depth, block = (node.integer(name, 0) for name in ("N", "K", "block_size"))
     bits = _bits(node)
     if min(rows, depth, block) < 1 or block * bits % 8:
         raise Fault(f"attributes N, K and block_size must be 1 or more, got {rows}, {depth} and {block}")
     blocks = -(-depth // block)
-    packed = _constant(node, 1, rows * blocks * (block * bits // 8))
-    whole = unpacked(packed.reshape(rows, -1), bits)[:, :depth].astype(np.float32)
+    size = block * bits // 8
+    packed = _constant(node, 1, rows * blocks * size).reshape(rows, blocks, size)
     scales = _constant(node, 2, rows * blocks).reshape(rows, blocks).astype(np.float32)
-    zeros = _zeros(node, rows, blocks, bits)
+    return Stored(packed, scales, _zeros(node, rows, blocks, bits), bits, block)
+
+
+def _regrouped(node: OnnxNode, stored: Stored) -> Array:
+    """The weights f32 [N, K]."""
+    depth, blocks = node.integer("K", 0), stored.weights.shape[1]
     group = node.array(4)
     if group is None and node.optional(4) is not None:
         raise Unsupported("its input 'g_idx' must be a constant")
-    at = np.arange(depth) // block if group is None else group
+    at = np.arange(depth) // stored.block if group is None else group
     if at.shape != (depth,) or at.min(initial=0) < 0 or at.max(initial=0) >= blocks:
         raise Fault(f"its input 'g_idx' must have {depth} numbers below {blocks}")
-    return np.asarray((whole - zeros[:, at]) * scales[:, at])
+    numbers = unpacked(stored.weights, stored.bits).reshape(len(stored.weights), -1)[:, :depth].astype(np.float32)
+    zeros = np.float32(1 << (stored.bits - 1)) if stored.zeros is None else stored.zeros.astype(np.float32)[:, at]
+    return np.asarray((numbers - zeros) * stored.scales[:, at])
 
 
-def _zeros(node: OnnxNode, rows: int, blocks: int, bits: int) -> Array:
-    """The zero point of each block f32 [N, blocks]: stored like the weights, or as numbers; the middle if absent."""
+def _zeros(node: OnnxNode, rows: int, blocks: int, bits: int) -> Array | None:
+    """The zero point of each block [N, blocks]: stored like the weights, u8, or as numbers, f32; None if absent."""
     if node.optional(3) is None:
-        return np.full((rows, blocks), 1 << (bits - 1), np.float32)
+        return None
     if node.dtype(3) != dtypes.u8:
         return _constant(node, 3, rows * blocks).reshape(rows, blocks).astype(np.float32)
     packed = _constant(node, 3, rows * -(-blocks * bits // 8))
-    return unpacked(packed.reshape(rows, -1), bits)[:, :blocks].astype(np.float32)
+    return unpacked(packed.reshape(rows, -1), bits)[:, :blocks]
 
 
 def _bits(node: OnnxNode) -> int:
     bits = node.integer("bits", 4)
-    if bits not in _WIDTHS:
-        raise Unsupported(f"attribute 'bits' must be one of {', '.join(map(str, _WIDTHS))}, got {bits}")
+    if bits not in WIDTHS:
+        raise Unsupported(f"attribute 'bits' must be one of {', '.join(map(str, WIDTHS))}, got {bits}")
     return bits
 
 
@@ -73,12 +115,6 @@ def _constant(node: OnnxNode, index: int, count: int) -> Array:
     if found.size != count:
         raise Fault(f"its input number {index} must have {count} elements, got {found.size}")
     return found
-
-
-def unpacked(packed: Array, bits: int) -> Array:
-    """Numbers of `bits` bits, the lowest of each byte of the last axis first."""
-    parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
-    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
 
 
 def gather_blocks(node: OnnxNode, b: Builder) -> Value:
