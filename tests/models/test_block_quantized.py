@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import treadle
 from tests.models.contrib import Array, OneNode, close, some
@@ -165,3 +167,60 @@ def test_what_cannot_be_read_is_refused_with_the_reason(attributes: dict[str, ob
 
     with pytest.raises(treadle.errors.TreadleError, match=message):
         treadle.Session(node.model(is_open=False))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("form", ["blocks", "columns", "tensor", "gemm", "shared"])
+def test_dequantized_weights_of_4_bits_are_multiplied_as_they_are_stored(form: str, signed: bool) -> None:
+    """DequantizeLinear -> MatMul or Gemm: blocks along the depth, one scale for each column, one in all; and weights
+    that something else reads too."""
+    depth, columns, block = 64, 21, 16
+    rng = np.random.default_rng(7)
+    kind = onnx.TensorProto.INT4 if signed else onnx.TensorProto.UINT4
+    low = -8 if signed else 0
+    turned = form == "gemm"
+    shape = (columns, depth) if turned else (depth, columns)
+    along = 1 if turned else 0
+    scaled = {
+        "blocks": (depth // block, columns),
+        "shared": (depth // block, columns),
+        "columns": (columns,),
+        "tensor": (),
+        "gemm": (columns, depth // block),
+    }[form]
+    numbers = rng.integers(low, low + 16, shape)
+    starts = rng.integers(low, low + 16, scaled)
+    scales = np.asarray(rng.random(scaled) + 0.1, np.float32)
+    blocked = len(scaled) == 2
+    spread = [np.repeat(t, block, axis=along) if blocked else t for t in (starts, scales.astype(np.float64))]
+    real = (numbers - spread[0]) * spread[1]
+    attributes = {"axis": along if blocked else 1, "block_size": block if blocked else 0}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["wide"], **attributes),
+        helper.make_node("Gemm", ["x", "wide"], ["y"], transB=1)
+        if turned
+        else helper.make_node("MatMul", ["x", "wide"], ["y"]),
+    ]
+    outputs = ["y"]
+    if form == "shared":
+        nodes.append(helper.make_node("Neg", ["wide"], ["other"]))
+        outputs.append("other")
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["rows", depth])],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [
+            helper.make_tensor("w", kind, shape, numbers.reshape(-1).tolist()),
+            numpy_helper.from_array(scales, "s"),
+            helper.make_tensor("z", kind, scaled, starts.reshape(-1).tolist()),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    session = treadle.Session(model)
+    x = some(3, depth)
+    found = dict(session.run({"x": x}))
+    wanted = x.astype(np.float64) @ (real.T if turned else real)
+
+    close(found, [wanted, -real][: len(outputs)], rtol=1e-4, atol=1e-4)
+    assert "block_matmul" in [call.op for plan in session.plans() for call in plan.calls]

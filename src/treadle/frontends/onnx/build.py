@@ -36,6 +36,19 @@ class Quantized:
         return bool(0 < scale.item() == self.scale.item() and zero.item() == self.zero.item())
 
 
+@dataclass(frozen=True, slots=True)
+class LowBits:
+    """The constant operands of the DequantizeLinear that made a matrix: `numbers` i8 or u8 that fit in `bits` bits, and
+    their scales and zero points: one, one for each place on `axis`, or one for each `block` of places on it."""
+
+    numbers: Array
+    scale: Array
+    zero: Array
+    axis: int
+    block: int
+    bits: int
+
+
 Function = Callable[[Sequence[Array]], list[Array]]
 CallInfer = Callable[[Sequence[Info | None]], list[Info]]
 
@@ -49,6 +62,12 @@ class Builder:
         self.name = ""
         self.quantized: dict[Value, Quantized] = {}
         """Dequantized values, with the quantized operands that they came from."""
+        self.few_bits: dict[Value, int] = {}
+        """Constants of bytes whose elements have fewer bits in the model, with how many."""
+        self.low_bits: dict[Value, LowBits] = {}
+        """Matrices that were dequantized from such constants."""
+        self.spare: set[Node] = set()
+        """Nodes that are not needed unless something reads their results."""
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """The result of a new node."""

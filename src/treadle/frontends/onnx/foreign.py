@@ -174,6 +174,14 @@ def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
     return Opaque(name, (node,), {}, helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
 
 
+def stored_tensor(binding: Binding) -> onnx.TensorProto | None:
+    """The tensor that `opaque_tensor` made an opaque value of; None for other values."""
+    if not isinstance(binding, Opaque) or len(binding.nodes) != 1 or binding.nodes[0].op_type != "Constant":
+        return None
+    tensors = [attribute.t for attribute in binding.nodes[0].attribute if attribute.name == "value"]
+    return tensors[0] if tensors else None
+
+
 def opaque_list(name: str, found: TensorList) -> Opaque:
     """The list called `name` as a sequence that its elements make."""
     names = [f"{name}[{number}]" for number in range(len(found.values))]

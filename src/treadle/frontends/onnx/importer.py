@@ -18,6 +18,7 @@ from treadle.frontends.onnx.foreign import (
     opaque_list,
     opaque_tensor,
     reads_opaque,
+    stored_tensor,
 )
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from treadle.frontends.onnx.lists import TensorList
@@ -35,8 +36,8 @@ from treadle.frontends.onnx.scope import Scope, stored, values_by_name
 from treadle.frontends.onnx.signature import check_types
 from treadle.frontends.onnx.table import RULES
 from treadle.frontends.onnx.tensors import sparse_to_array, to_array
-from treadle.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_type
-from treadle.graph.graph import Graph
+from treadle.frontends.onnx.types import DTYPES, FEW_BITS, Symbols, need_tensor_type, tensor_type
+from treadle.graph.graph import Graph, unlink
 from treadle.graph.object_result import ObjectResult
 from treadle.graph.value import Value
 
@@ -97,6 +98,7 @@ class _Importer(ControlFlow):
         scope.pending = initial
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
         self._outputs(proto, scope, symbols)
+        self._drop_spare()
         self._graph.files = list(self._source.external.files)
         return self._graph
 
@@ -227,16 +229,19 @@ class _Importer(ControlFlow):
         function = self._functions.get(key_of(proto))
         if function is not None:
             return self._called(function, proto, name, scope)
-        results = None if reads_opaque(proto.input, scope.env) else self._expressed(proto, name, scope)
+        env = self._with_bytes(proto, scope.env)
+        results = None if reads_opaque(proto.input, env) else self._expressed(proto, name, scope, env)
         if results is None:
             return add_call(proto, scope.env, scope.versions, self._functions, self._builder)
         return results
 
-    def _expressed(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding] | None:
-        """The results of a node as core nodes; None if these cannot express it."""
+    def _expressed(
+        self, proto: onnx.NodeProto, name: str, scope: Scope, env: Mapping[str, Binding]
+    ) -> Sequence[Binding] | None:
+        """The results of a node as core nodes; None if these cannot express it. What it reads is looked up in `env`."""
         domain = domain_of(proto.domain)
         version = scope.versions[domain]
-        bindings = [scope.env[read] if read else None for read in proto.input]
+        bindings = [env[read] if read else None for read in proto.input]
         inputs = [binding if isinstance(binding, Value) else None for binding in bindings]
         found = signature(domain, proto.op_type, version)
         assert found is not None, "the check has found every operator's signature"
@@ -278,6 +283,30 @@ class _Importer(ControlFlow):
             del self._graph.nodes[before:]
             return None
         return [result]
+
+    def _with_bytes(self, proto: onnx.NodeProto, env: Mapping[str, Binding]) -> Mapping[str, Binding]:
+        """`env` in which constants of few bits that `proto`, if it is a DequantizeLinear, reads are bytes."""
+        if proto.op_type != "DequantizeLinear" or not reads_opaque(proto.input, env):
+            return env
+        found: dict[str, Binding] = {}
+        for name in proto.input:
+            tensor = stored_tensor(env.get(name))
+            if tensor is not None and tensor.data_type in FEW_BITS:
+                bits, dtype = FEW_BITS[tensor.data_type]
+                numbers = to_array(tensor, self._source.external).astype(dtype.numpy)
+                found[name] = value = Value.constant(self._graph.unique_name(f"{name}.bytes"), numbers)
+                self._builder.few_bits[value] = bits
+        return {**env, **found}
+
+    def _drop_spare(self) -> None:
+        """Drop spare nodes that nothing reads."""
+        spare, dropped = self._builder.spare, set()
+        for node in reversed(self._graph.nodes) if spare else ():
+            if node in spare and not any(value.users or self._graph.is_output(value) for value in node.outputs):
+                unlink(node)
+                dropped.add(node)
+        if dropped:
+            self._graph.nodes = [node for node in self._graph.nodes if node not in dropped]
 
     def _called(
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, name: str, scope: Scope
@@ -365,6 +394,7 @@ class _Importer(ControlFlow):
         for value in values:
             known = self._known.array(value)
             self._graph.outputs.append(value if known is None else self._graph.constant(known, value.name))
+        self._drop_spare()
         return Imported(self._graph, dims, symbols, lists)
 
 

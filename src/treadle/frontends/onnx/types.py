@@ -30,6 +30,14 @@ DTYPES: dict[int, DType] = {
 }
 """ONNX element type -> DType, for the element types that a treadle tensor can have."""
 
+FEW_BITS: dict[int, tuple[int, DType]] = {
+    TensorProto.INT4: (4, dtypes.i8),
+    TensorProto.UINT4: (4, dtypes.u8),
+    TensorProto.INT2: (2, dtypes.i8),
+    TensorProto.UINT2: (2, dtypes.u8),
+}
+"""ONNX element types of few bits -> how many, and the DType of bytes that holds their numbers."""
+
 NUMBERS: dict[DType, int] = {dtype: number for number, dtype in DTYPES.items()}
 
 SCHEMA_NAMES: dict[DType, str] = {

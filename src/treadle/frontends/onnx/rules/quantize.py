@@ -10,6 +10,7 @@ from treadle.dtypes import DType
 from treadle.frontends.onnx.build import Builder, Quantized
 from treadle.frontends.onnx.known import Dims
 from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules import low_bits
 from treadle.frontends.onnx.rules.requantize import saturated
 from treadle.frontends.onnx.types import DTYPES
 from treadle.graph.node import Node
@@ -27,6 +28,7 @@ def dequantize(node: OnnxNode, b: Builder) -> Value | None:
     x, scale = node.input(0), node.input(1)
     if x.dtype not in (*_STORED, dtypes.i32) or scale.dtype != dtypes.f32 or node.integer("output_dtype", 0):
         return None
+    first = len(b.graph.nodes)
     wide = _aligned(node, 1, scale, b)
     if wide is None:
         return None
@@ -34,6 +36,8 @@ def dequantize(node: OnnxNode, b: Builder) -> Value | None:
     if number is None:
         return None
     result = b.add("mul", number, wide)
+    if x in b.few_bits:
+        low_bits.remember(node, result, first, b)
     _remember(node, result, b)
     return result
 
