@@ -8,6 +8,7 @@ from treadle.passes.base import PassContext
 from treadle.passes.bodies import optimize_bodies
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.choose_precision import ChoosePrecision
+from treadle.passes.count_loops import CountLoops
 from treadle.passes.expand_conv_transpose import ExpandConvTranspose
 from treadle.passes.expand_einsum import ExpandEinsum
 from treadle.passes.fold_batch_norm import FoldBatchNorm
@@ -40,6 +41,7 @@ from treadle.passes.widen_halves import WidenHalves
 INFER: Steps = [
     (TrimLoops(), "what nobody reads may have a size that depends on data"),
     (FoldConstants(), "every later pass asks for static shapes, and shape arithmetic must be gone to have them"),
+    (CountLoops(), "once it is known what their conditions compare: what they stack then has a known size"),
 ]
 
 SIMPLIFY: Steps = [

@@ -1,8 +1,12 @@
-"""Leaves out stacked values of loops that nobody reads: their size may be all that is not known of a graph."""
+"""Leaves out of loops what they need not do: stack what nobody reads, carry what does not change.
+
+The size of what is stacked may be all that is not known of a graph. What is carried is copied in each iteration, and a
+matrix that may change cannot be packed for products once.
+"""
 
 from __future__ import annotations
 
-from treadle.graph.graph import Graph
+from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.loop import form_of
@@ -12,18 +16,55 @@ from treadle.passes.specialize import copy_graph
 
 
 class TrimLoops:
-    """%a, %b, %n = loop(..., body: again, x, y); return %a  ->  %a, %n = loop(..., body: again, x); return %a"""
+    """%a, %b, %n = loop(..., body: again, x, y); return %a  ->  %a, %n = loop(..., body: again, x); return %a
+
+    A carried value that every iteration leaves as it is becomes a captured one.
+    """
 
     name = "trim_loops"
 
     def run(self, graph: Graph, context: PassContext) -> bool:
-        """True if a loop stacks less than before."""
+        """True if a loop stacks or carries less than before."""
         loops = [node for node in graph.nodes if node.op == "loop"]
         if not loops:
             return False
         drop_dead(graph)
-        trimmed = [_trim(graph, node) for node in loops]
+        trimmed = [_capture(graph, node) | _trim(graph, node) for node in loops]
         return any(trimmed)
+
+
+def _capture(graph: Graph, node: Node) -> bool:
+    form = form_of(node.attrs)
+    before: Graph = node.attrs["body"]
+    kept = [number for number in range(form.carried) if not _is_unchanged(before, 1 + number)]
+    moved = [number for number in range(form.carried) if number not in kept]
+    if not moved:
+        return False
+    body = copy_graph(before)
+    inputs, outputs, operands = list(body.inputs), list(body.outputs), list(node.inputs)
+    body.inputs = [inputs[0], *(inputs[1 + n] for n in kept), *inputs[1 + form.carried :]]
+    body.inputs += [inputs[1 + n] for n in moved]
+    body.outputs = [outputs[0], *(outputs[1 + n] for n in kept), *outputs[1 + form.carried :]]
+    drop_dead(body)
+    for number in moved:
+        operand = operands[2 + number]
+        assert operand is not None, "a carried value begins as one"
+        graph.replace_uses(node.outputs[number], operand)
+    unlink(node)
+    node.inputs = [*operands[:2], *(operands[2 + n] for n in kept), *operands[2 + form.carried :]]
+    node.inputs += [operands[2 + n] for n in moved]
+    node.outputs = [*(node.outputs[n] for n in kept), *node.outputs[form.carried :]]
+    node.attrs = {**node.attrs, "body": body, "carried": len(kept)}
+    link(node)
+    return True
+
+
+def _is_unchanged(body: Graph, number: int) -> bool:
+    """Whether the carried value at input `number` of `body` is the same after every iteration."""
+    value = body.outputs[number]
+    while value.producer is not None and value.producer.op == "identity":
+        value = value.producer.operand(0)
+    return value is body.inputs[number]
 
 
 def _trim(graph: Graph, node: Node) -> bool:
