@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from onnx import AttributeProto
 
 from treadle.frontends.onnx.formal import Formal, Signature
+from treadle.frontends.onnx.types import SCHEMA_NAMES
 
 DOMAIN = "com.microsoft"
 
@@ -18,13 +19,20 @@ _TYPES = {
     "A": _BYTES,
     "B": _BYTES,
     "F": frozenset({"tensor(float)"}),
+    "C": frozenset({"tensor(bool)"}),
+    "G": _BYTES | {"tensor(int16)", "tensor(uint16)"},
+    "H": frozenset({"tensor(float)", "tensor(float16)"}),
     "I": frozenset({"tensor(int32)"}),
     "L": frozenset({"tensor(int64)"}),
+    "M": frozenset({"tensor(float)", "tensor(float16)"}),
     "N": frozenset({"tensor(int32)", "tensor(int64)"}),
+    "Q": _BYTES | {"tensor(int16)", "tensor(uint16)", "tensor(int32)"},
+    "S": frozenset({"tensor(int32)"}),
     "U": frozenset({"tensor(uint8)"}),
     "V": _BYTES | {"tensor(float)"},
     "Z": frozenset({"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
     "R": frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}),
+    "W": frozenset(SCHEMA_NAMES.values()),
 }
 """Type variable -> the types it stands for, the same one in all operands of a node."""
 
@@ -39,7 +47,7 @@ def _formal(text: str) -> Formal:
 def _signature(op: str, inputs: str, outputs: str, attributes: Mapping[str, int], *required: str) -> Signature:
     takes, gives = (tuple(map(_formal, texts.split())) for texts in (inputs, outputs))
     fewest, least = (
-        max(number for number, formal in enumerate(formals, start=1) if not formal.optional)
+        max((number for number, formal in enumerate(formals, start=1) if not formal.optional), default=0)
         for formals in (takes, gives)
     )
     most = 1 << 30 if takes[-1].variadic else len(takes)
@@ -61,7 +69,8 @@ def _signature(op: str, inputs: str, outputs: str, attributes: Mapping[str, int]
 _ONE = "X:T x_scale:F x_zero_point:T? y_scale:F y_zero_point:T?"
 _TWO = "A:T A_scale:F A_zero_point:T? B:T B_scale:F B_zero_point:T? C_scale:F C_zero_point:T?"
 _INT, _INTS = AttributeProto.INT, AttributeProto.INTS
-_FLOAT, _FLOATS, _STRING = AttributeProto.FLOAT, AttributeProto.FLOATS, AttributeProto.STRING
+_FLOAT, _FLOATS = AttributeProto.FLOAT, AttributeProto.FLOATS
+_STRING, _STRINGS = AttributeProto.STRING, AttributeProto.STRINGS
 _PRODUCT = {"alpha": _FLOAT, "transA": _INT, "transB": _INT}
 _WINDOW = {
     "auto_pad": _STRING,
@@ -99,7 +108,24 @@ SIGNATURES: dict[str, Signature] = {
         ),
         _signature("BiasAdd", "X:R bias:R skip:R", "Y:R", {}),
         _signature("BiasGelu", "A:R B:R", "C:R", {}),
+        _signature("BiasSoftmax", "data:R bias:R", "output:R", {"axis": _INT, "is_inner_broadcast": _INT}),
         _signature("BiasSplitGelu", "X:R bias:R", "Y:R", {}),
+        _signature("CDist", "A:R B:R", "C:R", {"metric": _STRING}),
+        _signature("DequantizeLinear", "x:Q x_scale:M x_zero_point:Q?", "y:M", {"axis": _INT}),
+        _signature(
+            "DynamicQuantizeLSTM",
+            "X:F W:T R:T B:F? sequence_lens:I? initial_h:F? initial_c:F? P:F? W_scale:F W_zero_point:T R_scale:F"
+            " R_zero_point:T",
+            "Y:F? Y_h:F? Y_c:F?",
+            dict.fromkeys(("activation_alpha", "activation_beta"), _FLOATS)
+            | {
+                "activations": _STRINGS,
+                "clip": _FLOAT,
+                "direction": _STRING,
+                "hidden_size": _INT,
+                "input_forget": _INT,
+            },
+        ),
         _signature("DynamicQuantizeMatMul", "A:F B:B b_scale:F b_zero_point:B? bias:F?", "Y:F", {}),
         _signature(
             "EmbedLayerNormalization",
@@ -108,6 +134,7 @@ SIGNATURES: dict[str, Signature] = {
             "output:R mask_index:I? embedding_sum:R?",
             {"epsilon": _FLOAT, "mask_index_type": _INT},
         ),
+        _signature("ExpandDims", "X:W axis:S", "Y:W", {}),
         _signature("FastGelu", "X:R bias:R?", "Y:R", {}),
         _signature(
             "FusedConv", "X:R W:R B:R? Z:R?", "Y:R", _CONV | {"activation": _STRING, "activation_params": _FLOATS}
@@ -115,12 +142,29 @@ SIGNATURES: dict[str, Signature] = {
         _signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
         _signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),
         _signature(
+            "FusedMatMulActivation",
+            "A:R B:R",
+            "Y:R",
+            _PRODUCT | _ACTIVATION | {"activation_axis": _INT, "transBatchA": _INT, "transBatchB": _INT},
+            "activation",
+        ),
+        _signature(
             "GatherBlockQuantized",
             "data:U indices:N scales:R zero_points:U?",
             "output:R",
             {"bits": _INT, "block_size": _INT, "gather_axis": _INT, "quantize_axis": _INT},
         ),
         _signature("Gelu", "X:R", "Y:R", {}),
+        _signature(
+            "GridSample", "X:R Grid:R", "Y:R", {"align_corners": _INT, "mode": _STRING, "padding_mode": _STRING}
+        ),
+        _signature(
+            "GroupNorm",
+            "X:M gamma:H beta:H",
+            "Y:M",
+            {"activation": _INT, "channels_last": _INT, "epsilon": _FLOAT, "groups": _INT},
+            *("activation", "groups"),
+        ),
         _signature(
             "GroupQueryAttention",
             "query:R key:R? value:R? past_key:R? past_value:R? seqlens_k:I total_sequence_length:I cos_cache:R?"
@@ -148,6 +192,7 @@ SIGNATURES: dict[str, Signature] = {
             {"K": _INT, "N": _INT, "accuracy_level": _INT, "bits": _INT, "block_size": _INT, "weight_prepacked": _INT},
             *("K", "N", "block_size"),
         ),
+        _signature("MulInteger", "A:T A_zero_point:T? B:T B_zero_point:T?", "C:I", {}),
         _signature(
             "MultiHeadAttention",
             "query:R key:R? value:R? bias:R? key_padding_mask:I? attention_bias:R? past_key:R? past_value:R?"
@@ -156,6 +201,20 @@ SIGNATURES: dict[str, Signature] = {
             _ATTENTION,
             "num_heads",
         ),
+        _signature("NGramRepeatBlock", "input_ids:L scores:F", "scores_out:F", {"ngram_size": _INT}, "ngram_size"),
+        _signature("NhwcConv", "X:R W:R B:R?", "Y:R", _CONV),
+        _signature(
+            "NhwcFusedConv", "X:R W:R B:R? Z:R?", "Y:R", _CONV | {"activation": _STRING, "activation_params": _FLOATS}
+        ),
+        _signature(
+            "NhwcMaxPool",
+            "x:T",
+            "y:T",
+            {"auto_pad": _STRING, "ceil_mode": _INT, "dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS}
+            | {"strides": _INTS},
+            "kernel_shape",
+        ),
+        _signature("Pad", "data:R pads:L value:R?", "output:R", {"mode": _STRING}),
         _signature(
             "QAttention",
             "input:A weight:B bias:F input_scale:F weight_scale:F mask_index:I? input_zero_point:A?"
@@ -173,12 +232,33 @@ SIGNATURES: dict[str, Signature] = {
         _signature("QLinearAdd", _TWO, "Y:T", {}),
         _signature("QLinearAveragePool", _ONE, "Y:T", _WINDOW, "kernel_shape"),
         _signature("QLinearConcat", "Y_scale:F Y_zero_point:T inputs:V*", "Y:T", {"axis": _INT}, "axis"),
+        _signature(
+            "QLinearConv",
+            "x:A x_scale:F x_zero_point:A w:B w_scale:F w_zero_point:B y_scale:F y_zero_point:T B:I?",
+            "y:T",
+            _CONV | {"channels_last": _INT},
+        ),
         _signature("QLinearGlobalAveragePool", _ONE, "Y:T", {"channels_last": _INT}),
         _signature("QLinearLeakyRelu", _ONE, "Y:T", {"alpha": _FLOAT}),
         _signature("QLinearMul", _TWO, "Y:T", {}),
+        _signature(
+            "QLinearReduceMean",
+            "data:T data_scale:F data_zero_point:T? reduced_scale:F reduced_zero_point:T?",
+            "reduced:T",
+            {"axes": _INTS, "keepdims": _INT},
+            *("axes", "keepdims"),
+        ),
         _signature("QLinearSigmoid", _ONE, "Y:T", {}),
         _signature("QLinearSoftmax", _ONE, "Y:T", {"axis": _INT, "opset": _INT}, "opset"),
+        _signature(
+            "QLinearWhere",
+            "condition:C X:T x_scale:F x_zero_point:T Y:T y_scale:F y_zero_point:T z_scale:F z_zero_point:T",
+            "Z:T",
+            {},
+        ),
+        _signature("QuantizeLinear", "x:M y_scale:M y_zero_point:G?", "y:G", {"axis": _INT}),
         _signature("QuickGelu", "X:R", "Y:R", {"alpha": _FLOAT}),
+        _signature("Range", "start:W limit:W delta:W?", "Y:W", {}),
         _signature(
             "RotaryEmbedding",
             "input:R position_ids:L cos_cache:R sin_cache:R",
@@ -202,6 +282,7 @@ SIGNATURES: dict[str, Signature] = {
             "SkipSimplifiedLayerNormalization", "input:R skip:R gamma:R bias:R?", _STATISTICS, {"epsilon": _FLOAT}
         ),
         _signature("TransposeMatMul", "A:R B:R", "Y:R", _PRODUCT),
+        _signature("Trilu", "X:W k:L?", "Y:W", {"upper": _INT}),
     )
 }
 """Operator -> its signature."""

@@ -1,5 +1,7 @@
 """The view of an ONNX node that rules get: operands as Values, typed attributes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,6 +47,10 @@ class OnnxNode:
             self.outputs.pop()
         self._known = known
         self._attributes: dict[str, AttributeProto] = {attribute.name: attribute for attribute in proto.attribute}
+
+    def reading(self, inputs: Sequence[Value | None]) -> OnnxNode:
+        """The same node with other operands."""
+        return OnnxNode(self.proto, self.name, self.version, inputs, self._known)
 
     def has(self, attribute: str) -> bool:
         """Whether the attribute is given."""

@@ -47,7 +47,7 @@ _ACTIVATIONS: dict[str, _Activation] = {
 """Attribute `activation` -> what it does to x, given the parameters that are stated."""
 
 
-def _activated(node: OnnxNode, x: Value, parameters: Sequence[float], b: Builder) -> Value:
+def activated(node: OnnxNode, x: Value, parameters: Sequence[float], b: Builder) -> Value:
     """`x` after the attribute `activation`; `x` itself if it is not given."""
     name = node.text("activation", "")
     if not name:
@@ -68,7 +68,7 @@ def fused_conv(node: OnnxNode, b: Builder) -> Value:
     residual = node.optional(3)
     total = found if residual is None else b.add("add", found, residual)
     stated = node.floats("activation_params")
-    return _activated(node, total, [] if stated is None else stated.tolist(), b)
+    return activated(node, total, [] if stated is None else stated.tolist(), b)
 
 
 def fused_gemm(node: OnnxNode, b: Builder) -> Value:
@@ -77,7 +77,7 @@ def fused_gemm(node: OnnxNode, b: Builder) -> Value:
     if found is None:
         raise Unsupported("the element type of its inputs must be known")
     stated = [node.number(f"activation_{name}", 0.0) for name in ("alpha", "beta") if node.has(f"activation_{name}")]
-    return _activated(node, found, stated, b)
+    return activated(node, found, stated, b)
 
 
 def fused_matmul(node: OnnxNode, b: Builder) -> Value:

@@ -12,8 +12,9 @@ from treadle.frontends.onnx.build import Builder, LowBits
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.blocks import Stored
 from treadle.graph.value import Value
-from treadle.ops.block_matmul import BLOCK_MULTIPLE, repacked
+from treadle.ops.block_matmul import repacked
 from treadle.ops.op import Array
+from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE
 
 
 def remember(node: OnnxNode, result: Value, first: int, b: Builder) -> None:

@@ -79,6 +79,27 @@ def concat(node: OnnxNode, b: Builder) -> Value:
     return b.add("concat", *parts, axis=node.axis(node.integer("axis", 0), 2))
 
 
+def where(node: OnnxNode, b: Builder) -> Value:
+    """QLinearWhere(condition, x, y): those of the result's scale and zero point stay as they are."""
+    x, y = (_stored(node, 7, _real(node, at, b), b) for at in (1, 4))
+    return b.add("where", node.input(0), x, y)
+
+
+def reduce_mean(node: OnnxNode, b: Builder) -> Value:
+    axes, keepdims = node.axes(node.integers("axes") or ()), node.flag("keepdims", default=True)
+    found = b.add("reduce_mean", _real(node, 0, b), axes=axes, keepdims=keepdims)
+    return _stored(node, _AFTER_ROUNDING, found, b)
+
+
+def multiply_integers(node: OnnxNode, b: Builder) -> Value:
+    """MulInteger(a, a_zero, c, c_zero) -> (a - a_zero) (c - c_zero) in i32."""
+    sides = []
+    for at in (0, 2):
+        side, zero = b.add("cast", node.input(at), to=dtypes.i32), node.optional(at + 1)
+        sides.append(side if zero is None else b.add("sub", side, b.add("cast", zero, to=dtypes.i32)))
+    return b.add("mul", *sides)
+
+
 def gemm(node: OnnxNode, b: Builder) -> Value:
     """QGemm(a, b, c) -> (alpha a b) + c in steps of alpha a_scale b_scale, rounded if there is a scale to round to."""
     turned, across = (node.flag(name, default=False) for name in ("transA", "transB"))
