@@ -85,13 +85,6 @@ def test_a_length_beyond_the_input_is_an_error_and_the_session_goes_on(length):
     assert session.run({"x": x, "w4": np.array([1, 6, 2], np.int32)})["y"].shape == (TIME, 2, BATCH, HIDDEN)
 
 
-def test_lengths_with_clipping_are_refused():
-    """The reference implementation of clipping ignores lengths, so the model is refused."""
-    more = {4: np.zeros(BATCH, np.int32)}
-    with pytest.raises(ModelError, match="sequence_lens cannot be combined"):
-        treadle.Session(model("LSTM", (TIME, BATCH, INPUTS), more, clip=3.0))
-
-
 @pytest.mark.parametrize("op", GATES)
 def test_a_hidden_size_other_than_the_weights_is_refused(op: str) -> None:
     """

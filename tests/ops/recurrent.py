@@ -5,8 +5,24 @@ without first states and lengths."""
 import numpy as np
 
 from tests.ops.case import Case, floats
+from treadle.dtypes import f32
+from treadle.graph.expr import Expr, Step
 
 _FORWARD, _BACKWARD, _BOTH = (False,), (True,), (False, True)
+
+
+_RELU = Expr((f32,), (Step("relu", (0,), f32),), (1,))
+_SOFT = Expr((f32,), (Step("tanh", (0,), f32), Step("tanh", (1,), f32)), (2,))
+_CLIPPED = Expr(
+    (f32,),
+    (
+        Step("const", (), f32, -0.5),
+        Step("const", (), f32, 0.5),
+        Step("clip", (0, 1, 2), f32),
+        Step("sigmoid", (3,), f32),
+    ),
+    (4,),
+)
 
 
 def _weights(key: str, *shape: int, dtype: type = np.float32) -> np.ndarray:
@@ -57,6 +73,10 @@ CASES = [
     _case("lstm", "no_time", (0, 2, 5), _FORWARD, first=True),
     _case("lstm", "doubles", (4, 3, 21), _BOTH, first=True, dtype=np.float64),
     _case("lstm", "computed_weights", (3, 2, 5), _FORWARD, constant=False),
+    _case("lstm", "own_functions", (4, 3, 19), _BOTH, first=True, functions=(_CLIPPED, _RELU, _SOFT)),
+    _case("gru", "own_functions", (4, 3, 19), _BOTH, reset_after=False, functions=(_CLIPPED, _RELU)),
+    _case("gru", "own_functions_after", (4, 3, 19), _FORWARD, bias=True, reset_after=True, functions=(_SOFT, _RELU)),
+    _case("rnn", "own_function", (4, 3, 19), _FORWARD, activation="tanh", functions=(_SOFT,)),
     _case("gru", "one_row", (7, 1, 32), _FORWARD, reset_after=True),
     _case("gru", "after", (5, 3, 19), _BOTH, first=True, bias=True, reset_after=True),
     _case("gru", "before", (5, 3, 19), _BOTH, first=True, reset_after=False),

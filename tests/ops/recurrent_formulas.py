@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import exp, tanh
 
 import numpy as np
 
 from tests.ops.case import Case
+from treadle.graph.expr import Expr
 
 Array = np.ndarray
 
 
 def _sigmoid(x: float) -> float:
     return 1 / (1 + exp(-x))
+
+
+_SCALARS: dict[str, Callable[..., float]] = {
+    "clip": lambda x, low, high: min(max(x, low), high),
+    "relu": lambda x: max(x, 0.0),
+    "sigmoid": _sigmoid,
+    "tanh": tanh,
+}
+
+
+def _functions(case: Case) -> list[Callable[[float], float]]:
+    """What activates gates, candidates and finished cells."""
+    own = case.attrs.get("functions")
+    if own is None:
+        return [_SCALARS[case.attrs["activation"]]] if case.op == "rnn" else [_sigmoid, tanh, tanh]
+    return [partial(_applied, expr) for expr in own]
+
+
+def _applied(expr: Expr, x: float) -> float:
+    values = [x]
+    for step in expr.steps:
+        arguments = (values[number] for number in step.args)
+        values.append(float(step.value or 0.0) if step.op == "const" else _SCALARS[step.op](*arguments))
+    return values[expr.results[0]]
 
 
 def recurrent(case: Case) -> list[Array]:
@@ -32,6 +59,7 @@ def recurrent(case: Case) -> list[Array]:
     if case.op == "lstm" and more[0] is not None:
         cell = more[0].copy()
     bias = more[0] if case.op == "gru" and more and more[0] is not None else np.zeros((directions, hidden))
+    activate, candidate, finish = (_functions(case) * 3)[:3]
     for d, backwards in enumerate(case.attrs["reverse"]):
         for row in range(batch):
             for t in range(lengths[row])[:: -1 if backwards else 1]:
@@ -44,25 +72,23 @@ def recurrent(case: Case) -> list[Array]:
                     return x[t, row, d, at], sum(r[d, at, j] * source[j] for j in range(hidden))
 
                 if case.op == "gru":
-                    reset = np.array([_sigmoid(sum(gate(1, unit, before))) for unit in range(hidden)])
+                    reset = np.array([activate(sum(gate(1, unit, before))) for unit in range(hidden)])
                 for unit in range(hidden):
                     if case.op == "lstm":
                         i, o, f, g = (sum(gate(n, unit, before)) for n in range(4))
                         old, (p_i, p_o, p_f) = cell[d, row, unit], peepholes[d, :, unit]
-                        new = _sigmoid(f + p_f * old) * old + _sigmoid(i + p_i * old) * tanh(g)
+                        new = activate(f + p_f * old) * old + activate(i + p_i * old) * candidate(g)
                         cell[d, row, unit] = new
-                        last[d, row, unit] = _sigmoid(o + p_o * new) * tanh(new)
+                        last[d, row, unit] = activate(o + p_o * new) * finish(new)
                     elif case.op == "gru":
-                        z = _sigmoid(sum(gate(0, unit, before)))
+                        z = activate(sum(gate(0, unit, before)))
                         if case.attrs["reset_after"]:
                             own, product = gate(2, unit, before)
-                            n = tanh(own + reset[unit] * (product + bias[d, unit]))
+                            n = candidate(own + reset[unit] * (product + bias[d, unit]))
                         else:
-                            n = tanh(sum(gate(2, unit, reset * before)) + bias[d, unit])
+                            n = candidate(sum(gate(2, unit, reset * before)) + bias[d, unit])
                         last[d, row, unit] = (1 - z) * n + z * before[unit]
                     else:
-                        total = sum(gate(0, unit, before))
-                        apply = {"tanh": tanh, "sigmoid": _sigmoid, "relu": lambda v: max(v, 0.0)}
-                        last[d, row, unit] = apply[case.attrs["activation"]](total)
+                        last[d, row, unit] = activate(sum(gate(0, unit, before)))
                 states[t, d, row] = last[d, row]
     return [states, last, cell] if case.op == "lstm" else [states, last]

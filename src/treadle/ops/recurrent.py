@@ -9,11 +9,14 @@ at its end, and a direction that goes backwards begins there.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from treadle.errors import ShapeError
+from treadle.graph.expr import Expr
 from treadle.graph.shape import StaticShape, text
+from treadle.ops.elementwise import check_expr, evaluate_expr
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import (
     absent_or,
@@ -35,7 +38,20 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 """Activations of an rnn."""
 
-_sigmoid = ACTIVATIONS["sigmoid"]
+FUNCTIONS = {"lstm": ("sigmoid", "tanh", "tanh"), "gru": ("sigmoid", "tanh")}
+"""What activates gates, the candidate, and a finished cell, unless the attribute `functions` has scalar programs for
+all of them; an rnn has one function."""
+
+
+def _functions(attrs: Attrs, *defaults: str) -> list[Callable[[Array], Array]]:
+    own = attrs.get("functions")
+    if own is None:
+        return [ACTIVATIONS[name] for name in defaults]
+    return [partial(_applied, expr) for expr in own]
+
+
+def _applied(expr: Expr, x: Array) -> Array:
+    return evaluate_expr(expr, [x.astype(expr.operands[0].numpy)])[0]
 
 
 def infer_lstm(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
@@ -74,6 +90,9 @@ def infer_rnn(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> li
 
 def _infer(attrs: Attrs, inputs: Sequence[Info | None], gates: int, states: dict[int, str], lengths: int) -> list[Info]:
     x, r = operand(inputs, 0, "x"), operand(inputs, 1, "r")
+    for expr in attrs.get("functions", ()):
+        if expr.operands != (x.dtype,) or list(check_expr(expr)) != [x.dtype]:
+            raise ShapeError(f"each of functions must take and give one {x.dtype}")
     named = [(name, optional(inputs, index)) for index, name in states.items()]
     dtype = same_dtype(("x", x), ("r", r), *named)
     need_float(x, "x")
@@ -112,14 +131,16 @@ def evaluate_lstm(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     Peepholes add p * c of the time before to i and f, and of this time to o.
     """
     peepholes = absent_or(arrays, 5)
+    functions = _functions(attrs, *FUNCTIONS["lstm"])
 
     def step(sums: Array, recurrent: Array, state: list[Array], direction: int) -> list[Array]:
         before, hidden = state[1], state[1].shape[-1]
         zeros = np.zeros(3 * hidden)
         p_i, p_o, p_f = np.split(zeros if peepholes is None else widened(peepholes)[direction], 3)
+        gate, candidate, finish = functions
         i, o, f, g = np.split(sums + state[0] @ recurrent.T, 4, axis=-1)
-        cell = _sigmoid(f + p_f * before) * before + _sigmoid(i + p_i * before) * np.tanh(g)
-        return [_sigmoid(o + p_o * cell) * np.tanh(cell), cell]
+        cell = gate(f + p_f * before) * before + gate(i + p_i * before) * candidate(g)
+        return [gate(o + p_o * cell) * finish(cell), cell]
 
     return _run(attrs, arrays, (2, 3), 4, step)
 
@@ -127,15 +148,16 @@ def evaluate_lstm(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
 def evaluate_gru(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """h = (1 - z) * n + z * h, n = tanh(x + r * (h @ rn.T + bias)), or tanh(x + (r * h) @ rn.T + bias)."""
     bias = absent_or(arrays, 3)
+    gate, candidate = _functions(attrs, *FUNCTIONS["gru"])
 
     def step(sums: Array, recurrent: Array, state: list[Array], direction: int) -> list[Array]:
         (h,), hidden = state, state[0].shape[-1]
         added = 0 if bias is None else widened(bias)[direction]
-        gates = _sigmoid(sums[:, : 2 * hidden] + h @ recurrent[: 2 * hidden].T)
+        gates = gate(sums[:, : 2 * hidden] + h @ recurrent[: 2 * hidden].T)
         z, r = np.split(gates, 2, axis=-1)
         last = recurrent[2 * hidden :].T
         inner = r * (h @ last + added) if attrs["reset_after"] else (r * h) @ last + added
-        n = np.tanh(sums[:, 2 * hidden :] + inner)
+        n = candidate(sums[:, 2 * hidden :] + inner)
         return [(1 - z) * n + z * h]
 
     return _run(attrs, arrays, (2,), 4, step)
@@ -144,8 +166,10 @@ def evaluate_gru(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
 def evaluate_rnn(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """h = activation(x + h @ r.T)."""
 
+    (function,) = _functions(attrs, attrs["activation"])
+
     def step(sums: Array, recurrent: Array, state: list[Array], direction: int) -> list[Array]:
-        return [ACTIVATIONS[attrs["activation"]](sums + state[0] @ recurrent.T)]
+        return [function(sums + state[0] @ recurrent.T)]
 
     return _run(attrs, arrays, (2,), 3, step)
 

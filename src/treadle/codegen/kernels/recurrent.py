@@ -17,6 +17,7 @@ from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.types import I64
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.codegen.kernels.expr import emit_expr
 from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.codegen.kernels.recurrent_cell import CELL, CELLS, Phase
 from treadle.dtypes import i64
@@ -245,6 +246,11 @@ class Vector:
         k, hidden = self.k, self._through.args.hidden
         start = k.mul(k.add(k.mul(self._now.direction, 3), gate), hidden)
         return self._read("peepholes", k.add(start, self._column))
+
+    def function(self, number: int, value: ir.Value) -> ir.Value | None:
+        """By the scalar program of the layer, if it has its own."""
+        functions = self._through.spec.functions
+        return emit_expr(self.k, functions[number], [value])[0] if functions else None
 
     def state(self) -> ir.Value:
         """From the one of buffers 0 and 1 that the time before wrote, or `begin`."""

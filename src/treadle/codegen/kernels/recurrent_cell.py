@@ -51,6 +51,9 @@ class Site(Protocol):
     def become(self, state: ir.Value) -> None:
         """Writes the state of this time."""
 
+    def function(self, number: int, value: ir.Value) -> ir.Value | None:
+        """`value` activated as a gate (0), a candidate (1) or a finished cell (2); None for the cell's own function."""
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -86,31 +89,39 @@ def _lstm(site: Site, sums: list[ir.Value]) -> None:
     k, (i, o, f, g) = site.k, sums
     before = site.load(CELL)
     kept = k.b.fmul(_gate(site, f, 2, before), before)
-    cell = k.b.fadd(kept, k.b.fmul(_gate(site, i, 0, before), tanh(k, g)))
+    cell = k.b.fadd(kept, k.b.fmul(_gate(site, i, 0, before), _activated(site, 1, g)))
     site.keep(CELL, cell)
-    site.become(k.b.fmul(_gate(site, o, 1, cell), tanh(k, cell)))
+    site.become(k.b.fmul(_gate(site, o, 1, cell), _activated(site, 2, cell)))
+
+
+def _activated(site: Site, number: int, value: ir.Value) -> ir.Value:
+    """A gate, which is activated by a sigmoid unless the layer has a function of its own; others by tanh."""
+    own = site.function(number, value)
+    if own is not None:
+        return own
+    return tanh(site.k, value) if number else sigmoid(site.k, value)
 
 
 def _gate(site: Site, total: ir.Value, gate: int, cell: ir.Value) -> ir.Value:
     peephole = site.peephole(gate)
     seen = total if peephole is None else multiply_add(site.k, peephole, cell, total)
-    return sigmoid(site.k, seen)
+    return _activated(site, 0, seen)
 
 
 def _gru_after(site: Site, sums: list[ir.Value]) -> None:
     k, (z, r, product) = site.k, sums
-    candidate = tanh(k, k.b.fadd(site.x(2), k.b.fmul(sigmoid(k, r), product)))
-    site.become(_mixed(site, sigmoid(k, z), candidate))
+    candidate = _activated(site, 1, k.b.fadd(site.x(2), k.b.fmul(_activated(site, 0, r), product)))
+    site.become(_mixed(site, _activated(site, 0, z), candidate))
 
 
 def _gru_gates(site: Site, sums: list[ir.Value]) -> None:
     k, (z, r) = site.k, sums
-    site.store(UPDATE, sigmoid(k, z))
-    site.store(SCALED, k.b.fmul(sigmoid(k, r), site.state()))
+    site.store(UPDATE, _activated(site, 0, z))
+    site.store(SCALED, k.b.fmul(_activated(site, 0, r), site.state()))
 
 
 def _gru_candidate(site: Site, sums: list[ir.Value]) -> None:
-    site.become(_mixed(site, site.load(UPDATE), tanh(site.k, sums[0])))
+    site.become(_mixed(site, site.load(UPDATE), _activated(site, 1, sums[0])))
 
 
 def _mixed(site: Site, z: ir.Value, candidate: ir.Value) -> ir.Value:
@@ -122,7 +133,8 @@ def _mixed(site: Site, z: ir.Value, candidate: ir.Value) -> ir.Value:
 
 def _rnn(apply: Callable[[Site, ir.Value], ir.Value]) -> Cell:
     def finish(site: Site, sums: list[ir.Value]) -> None:
-        site.become(apply(site, sums[0]))
+        own = site.function(0, sums[0])
+        site.become(apply(site, sums[0]) if own is None else own)
 
     return Cell((Phase(None, _from_x, finish),))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from treadle.dtypes import DType, f32, f64
 from treadle.graph.dim import is_expression, real_maximum
+from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
@@ -117,7 +118,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     return [
         ctx.call(
             node,
-            _spec(cell, dtype, hidden, tiling, optional),
+            _spec(cell, dtype, hidden, tiling, optional, node.attrs.get("functions", ())),
             tuple(node.outputs),
             (x, weights, *(value for value in optional.values() if value is not None)),
             args=RecurrentArgs(
@@ -143,7 +144,12 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
 
 
 def _spec(
-    cell: _Cell, dtype: DType, hidden: int, tiling: _Tiling, optional: Mapping[str, Value | None]
+    cell: _Cell,
+    dtype: DType,
+    hidden: int,
+    tiling: _Tiling,
+    optional: Mapping[str, Value | None],
+    functions: tuple[Expr, ...],
 ) -> RecurrentSpec:
     lengths = optional["lengths"]
     return RecurrentSpec(
@@ -157,6 +163,7 @@ def _spec(
         first_state=optional["first_state"] is not None,
         first_cell=optional["first_cell"] is not None,
         peepholes=optional["peepholes"] is not None,
+        functions=functions,
     )
 
 

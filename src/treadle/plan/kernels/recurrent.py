@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
+from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 
 PHASES: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -52,6 +53,8 @@ class RecurrentSpec(KernelSpec):
     lengths: DType | None
     """Dtype of the lengths; None: every row takes all times."""
     peepholes: bool
+    functions: tuple[Expr, ...]
+    """What activates gates, the candidate and a finished cell, in this order; empty for the cell's own functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

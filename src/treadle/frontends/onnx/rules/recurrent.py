@@ -1,62 +1,68 @@
 """LSTM, GRU and RNN: one matmul for the inputs of all times, then the steps.
 
-Clipping, coupled gates and other activations are left to the reference, unless there are lengths, which it ignores.
+Coupled gates are refused: the reference ignores them.
 """
 
 from collections.abc import Sequence
 
-from treadle.frontends.faults import Fault
+from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules.cell_functions import functions_of
 from treadle.graph.value import Value
 
 _REVERSE = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def lstm(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
-    plain = not node.flag("input_forget", default=False)
-    if not _is_usual(node, ("Sigmoid", "Tanh", "Tanh"), plain=plain):
+    if node.flag("input_forget", default=False):
+        raise Unsupported("attribute 'input_forget' must be 0")
+    functions = _functions(node, "Sigmoid", "Tanh", "Tanh")
+    if functions is None:
         return None
     layer = _Layer(node, b, gates=4)
-    return layer.results("lstm", layer.sums(), layer.state(5), layer.state(6), node.optional(4), node.optional(7))
+    operands = layer.sums(), layer.state(5), layer.state(6), node.optional(4), node.optional(7)
+    return layer.results("lstm", *operands, **functions)
 
 
 def gru(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
-    if not _is_usual(node, ("Sigmoid", "Tanh")):
+    functions = _functions(node, "Sigmoid", "Tanh")
+    if functions is None:
         return None
     layer = _Layer(node, b, gates=3)
     after = node.flag("linear_before_reset", default=False)
     bias = layer.last_recurrent_bias() if after else None
-    return layer.results("gru", layer.sums(apart=after), layer.state(5), bias, node.optional(4), reset_after=after)
+    operands = layer.sums(apart=after), layer.state(5), bias, node.optional(4)
+    return layer.results("gru", *operands, reset_after=after, **functions)
 
 
 def rnn(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
     names = {name.lower() for name in node.texts("activations") or ("Tanh",)}
-    plain = len(names) == 1 and names <= {"tanh", "relu", "sigmoid"}
-    if not _is_usual(node, None, plain=plain):
+    simple = len(names) == 1 and names <= {"tanh", "relu", "sigmoid"}
+    activation = names.pop() if simple else "tanh"
+    functions = _functions(node, activation.capitalize())
+    if functions is None:
         return None
     layer = _Layer(node, b, gates=1)
-    return layer.results("rnn", layer.sums(), layer.state(5), node.optional(4), activation=names.pop())
+    return layer.results("rnn", layer.sums(), layer.state(5), node.optional(4), activation=activation, **functions)
 
 
-def _is_usual(node: OnnxNode, activations: tuple[str, ...] | None, *, plain: bool = True) -> bool:
-    """Whether the core ops can express the node. `activations` are those of the core op; None: not checked here.
+def _functions(node: OnnxNode, *defaults: str) -> dict[str, object] | None:
+    """The attribute `functions` of the core op, if the node does not have the activations `defaults`, or clips.
 
-    Raises Fault if neither they nor the reference can.
+    None if the shape of its recurrent weight is not known, and the reference computes the node. Raises Unsupported if
+    that does not: it ignores lengths, activations and clipping.
     """
-    direction = node.choice("direction", "forward", *_REVERSE)
-    given = node.texts("activations")
-    usual = activations is None or given is None or given == activations * len(_REVERSE[direction])
+    directions = len(_REVERSE[node.choice("direction", "forward", *_REVERSE)])
+    found = functions_of(node, defaults, directions)
     dims = node.dims(2)
-    known = dims is not None and len(dims) == 3 and None not in dims
-    if plain and usual and known and not node.has("clip"):
-        return True
-    if node.optional(4) is not None:
-        raise Fault(
-            "sequence_lens cannot be combined with clip, input_forget, other activations or a recurrent weight of "
-            "unknown shape"
+    if dims is not None and len(dims) == 3 and None not in dims:
+        return {} if found is None else {"functions": found}
+    if found is not None or node.optional(4) is not None:
+        raise Unsupported(
+            "sequence_lens, clip and other activations cannot be combined with a recurrent weight of unknown shape"
         )
-    return False
+    return None
 
 
 class _Layer:

@@ -5,6 +5,8 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from treadle import dtypes
@@ -19,7 +21,7 @@ from treadle.graph.value import Value
 def required(rule: Rule, what: str) -> Rule:
     """`rule`, which must succeed: raises Unsupported with `what` it needs where it leaves the node to the reference."""
 
-    def strict(node: OnnxNode, b: Builder) -> object:
+    def strict(node: OnnxNode, b: Builder) -> Value | Sequence[Value | None]:
         found = rule(node, b)
         if found is None:
             raise Unsupported(what)
