@@ -148,6 +148,44 @@ def _block_matmul(case: Case) -> Array:
     return np.asarray((left @ real.T).reshape(*x.shape[:-1], len(weights)))
 
 
+def _roi_align(case: Case) -> Array:
+    """Pixel by pixel: the weight of a sample at a pixel falls from 1 at its place to 0 a pixel further."""
+    x, regions, images = (np.asarray(array) for array in case.inputs)
+    rows, columns, largest = (case.attrs[name] for name in ("rows", "columns", "largest"))
+    y = np.zeros((len(regions), rows, columns, x.shape[3]))
+
+    def weights(first: float, last: float, bins: int, size: int) -> list[list[list[tuple[int, float]]]]:
+        half = 0.5 if case.attrs["half_pixel"] else 0.0
+        kind = x.dtype.type
+        begin, end = (kind(place) * kind(case.attrs["scale"]) - kind(half) for place in (first, last))
+        length = end - begin if half else max(end - begin, kind(1))
+        each = length / kind(bins)
+        count = case.attrs["samples"] or math.ceil(each)
+        found: list[list[list[tuple[int, float]]]] = []
+        for number in range(bins):
+            found.append([])
+            for i in range(count):
+                place = float(begin) + (number + (i + 0.5) / count) * float(each)
+                kept = min(max(place, 0.0), size - 1.0)
+                near = [(pixel, 1 - abs(kept - pixel)) for pixel in range(size) if abs(kept - pixel) < 1]
+                found[-1].append(near if -1 <= place <= size else [])
+        return found
+
+    for region, image, target in zip(regions, images, y, strict=True):
+        down = weights(region[1], region[3], rows, x.shape[1])
+        across = weights(region[0], region[2], columns, x.shape[2])
+        for row, column in np.ndindex(rows, columns):
+            samples = [(p, q) for p in down[row] for q in across[column]]
+            parts = [[a * b * x[image, i, j] for i, a in p for j, b in q] for p, q in samples]
+            if largest:
+                nought = [np.zeros(x.shape[3])]
+                every = [np.max(part + (nought if len(part) < 4 else []), axis=0) for part in parts]
+                target[row, column] = np.max(every, axis=0) if every else 0
+            elif parts:
+                target[row, column] = sum((sum(part) for part in parts if part), np.zeros(x.shape[3])) / len(parts)
+    return y
+
+
 def _attention(case: Case) -> Array:
     operands = _wide(case)
     perms = [case.attrs.get(f"{name}_perm", range(a.ndim)) for name, a in zip("qkv", operands, strict=False)]
@@ -329,6 +367,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "expm1": lambda case: np.expm1(_wide(case)[0]),
     "log1p": lambda case: np.log1p(_wide(case)[0]),
     "erfc": lambda case: np.vectorize(math.erfc, otypes=[float])(_wide(case)[0]),
+    "roi_align": _roi_align,
     "trees": _trees,
     "ne": lambda case: ~(case.inputs[0] == case.inputs[1]),
     "div": _by_element(_divide),

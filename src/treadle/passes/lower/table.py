@@ -42,6 +42,7 @@ from treadle.passes.lower.reorder import lower_reorder
 from treadle.passes.lower.reshape import lower_reshape
 from treadle.passes.lower.resize import lower_resize
 from treadle.passes.lower.reverse_sequence import lower_reverse_sequence
+from treadle.passes.lower.roi_align import lower_roi_align
 from treadle.passes.lower.scatter import lower_scatter_elements, lower_scatter_nd
 from treadle.passes.lower.sizes import lower_sizes
 from treadle.passes.lower.slice import lower_slice
@@ -100,6 +101,7 @@ LOWERINGS: dict[str, Lowering] = {
     "reverse_sequence": lower_reverse_sequence,
     "trilu": lower_trilu,
     "trees": lower_trees,
+    "roi_align": lower_roi_align,
     "block_matmul": lower_block_matmul,
     "cumsum": lower_cumsum,
     "top_k": lower_top_k,
