@@ -5,9 +5,11 @@
 
 Each engine has a process of its own for each model, and the processes take turns. `Loop` and `Scan` run the body;
 `nodes` is the same computation without a loop: the body's nodes once for each iteration. The difference of the two
-latencies is what the loop costs. `while` is the Loop with a condition that every iteration computes. `recurrent` is a
-dynamic recurrent network of TensorFlow: a while loop over TensorArrays, also in TensorFlow itself, beside the same
-network as a Scan in ONNX Runtime. PYTHON is an interpreter with TensorFlow; without it that row is left out.
+latencies is what the loop costs. `list` appends to a list of tensors, `stacked` stacks in a loop without a limit, and
+`growing` carries a value that is one row longer after each iteration. `while` is the Loop with a condition that every
+iteration computes. `recurrent` is a dynamic recurrent network of TensorFlow: a while loop over TensorArrays, also in
+TensorFlow itself, beside the same network as a Scan in ONNX Runtime. PYTHON is an interpreter with TensorFlow; without
+it that row is left out.
 """
 
 from __future__ import annotations

@@ -39,6 +39,42 @@ def body(*, condition: bool) -> onnx.GraphProto:
     return helper.make_graph(nodes, "body", inputs, [info("again", BOOL), info("next", FLOAT, 1, SIZE)])
 
 
+def appending() -> onnx.GraphProto:
+    """The body of a Loop that appends what it carries to a list."""
+    nodes = [*step("s", "item", "next"), helper.make_node("SequenceInsert", ["l", "next"], ["longer"])]
+    nodes.append(helper.make_node("Identity", ["on"], ["again"]))
+    listed = helper.make_tensor_sequence_value_info("l", FLOAT, None)
+    longer = helper.make_tensor_sequence_value_info("longer", FLOAT, None)
+    inputs = [info("i", INT64), info("on", BOOL), info("s", FLOAT, 1, SIZE), listed]
+    return helper.make_graph(nodes, "body", inputs, [info("again", BOOL), info("next", FLOAT, 1, SIZE), longer])
+
+
+def counting() -> onnx.GraphProto:
+    """The body of a Loop without a limit that stacks what it carries; it ends when its counter is at the end."""
+    nodes = [
+        *step("s", "item", "next"),
+        helper.make_node("Identity", ["next"], ["row"]),
+        helper.make_node("Add", ["c", "one"], ["more"]),
+        helper.make_node("Less", ["more", "count"], ["again"]),
+    ]
+    inputs = [info("i", INT64), info("on", BOOL), info("s", FLOAT, 1, SIZE), info("c", INT64)]
+    outputs = [info("again", BOOL), info("next", FLOAT, 1, SIZE), info("more", INT64), info("row", FLOAT, 1, SIZE)]
+    return helper.make_graph(nodes, "body", inputs, outputs)
+
+
+def growing() -> onnx.GraphProto:
+    """The body of a Loop that appends a row to what it carries, as decoders do with their past."""
+    nodes = [
+        *step("s", "item", "next"),
+        helper.make_node("Concat", ["p", "next"], ["longer"], axis=0),
+        helper.make_node("Identity", ["on"], ["again"]),
+    ]
+    past = helper.make_tensor_value_info("p", FLOAT, None)
+    inputs = [info("i", INT64), info("on", BOOL), info("s", FLOAT, 1, SIZE), past]
+    longer = helper.make_tensor_value_info("longer", FLOAT, None)
+    return helper.make_graph(nodes, "body", inputs, [info("again", BOOL), info("next", FLOAT, 1, SIZE), longer])
+
+
 def models(iterations: int) -> dict[str, onnx.ModelProto]:
     """The models by name. Each gives y for x [1, SIZE]; that of Scan takes the items of xs."""
     rng = np.random.default_rng(0)
@@ -50,6 +86,13 @@ def models(iterations: int) -> dict[str, onnx.ModelProto]:
     loops = {
         "Loop": [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body(condition=False))],
         "while": [helper.make_node("Loop", ["count", "yes", "x"], ["y"], body=body(condition=True))],
+        "list": [
+            helper.make_node("SequenceEmpty", [], ["none"]),
+            helper.make_node("Loop", ["count", "", "x", "none"], ["y", "rows"], body=appending()),
+            helper.make_node("ConcatFromSequence", ["rows"], ["ys"], axis=0),
+        ],
+        "stacked": [helper.make_node("Loop", ["", "yes", "x", "zero"], ["y", "end", "ys"], body=counting())],
+        "growing": [helper.make_node("Loop", ["count", "", "x", "x"], ["y", "ys"], body=growing())],
         "Scan": [helper.make_node("Scan", ["x", "xs"], ["y", "ys"], body=scanned, num_scan_inputs=1)],
         "nodes": [
             node
@@ -63,6 +106,8 @@ def models(iterations: int) -> dict[str, onnx.ModelProto]:
         "w": (rng.standard_normal((SIZE, SIZE)) / SIZE).astype(np.float32),
         "item": rng.standard_normal((1, SIZE)).astype(np.float32),
         "count": np.array(iterations),
+        "zero": np.array(0),
+        "one": np.array(1),
         "yes": np.array(True),
         "bound": np.array(2, np.float32),
     }
@@ -73,6 +118,8 @@ def models(iterations: int) -> dict[str, onnx.ModelProto]:
         if name == "Scan":
             inputs.append(info("xs", FLOAT, iterations, 1, SIZE))
             outputs.append(info("ys", FLOAT, iterations, 1, SIZE))
+        if name in ("list", "stacked", "growing"):
+            outputs.append(helper.make_tensor_value_info("ys", FLOAT, None))
         weights = [numpy_helper.from_array(array, key) for key, array in constants.items()]
         graph = helper.make_graph(nodes, name, inputs, outputs, weights)
         found[name] = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -15,6 +15,7 @@
 #include "interpreter.h"
 #include "py_buffer_pool.h"
 #include "py_program.h"
+#include "treadle/data_loop.h"
 #include "treadle/data_stage.h"
 
 namespace nb = nanobind;
@@ -73,6 +74,14 @@ PyControlStep* make_step(const PyDataStage& self, std::vector<std::int64_t> args
     return step.release();
 }
 
+void set_loop(const PyDataStage& self, const PyDataStage& body, bool has_limit, bool has_condition,
+              std::size_t rest_sizes, std::size_t body_sizes, std::vector<std::vector<std::size_t>> carried,
+              std::vector<std::vector<std::size_t>> stacked, std::size_t sliced, std::size_t captured) {
+    self.stage->set_loop(std::make_shared<const treadle::DataLoop>(
+        treadle::DataLoop{body.stage, has_limit, has_condition, rest_sizes, body_sizes, std::move(carried),
+                          std::move(stacked), sliced, captured}));
+}
+
 // Returns the memory, which the object then no longer owns, and the shape; none if no run has made the output.
 std::optional<std::pair<nb::object, std::vector<std::int64_t>>> take(SizedMemory& self) {
     if (!self.memory) return std::nullopt;
@@ -104,6 +113,10 @@ void bind_data_stage(nb::module_& m) {
             },
             nb::arg("source"), nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),
             "Cap how many workers may share each step of the template with this number, as in Program.set_caps().")
+        .def("set_loop", &set_loop, nb::arg("body"), nb::arg("has_limit"), nb::arg("has_condition"), nb::arg("rest_sizes"),
+             nb::arg("body_sizes"), nb::arg("carried"), nb::arg("stacked"), nb::arg("sliced"), nb::arg("captured"),
+             "Have steps run a loop over the stage `body` in front of this one. native/include/treadle/data_loop.h says what\n"
+             "the arguments mean, and what arguments and pointers of steps are then.")
         .def("trim", [](const PyDataStage& self) { self.stage->trim(); }, nb::call_guard<ReleasedGil>(),
              "Free idle memory.")
         .def("step", &make_step, nb::arg("args"), nb::arg("counts"), nb::rv_policy::take_ownership,

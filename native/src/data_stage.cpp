@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "treadle/data_loop.h"
 #include "treadle/fork.h"
 #include "treadle/team.h"
 
@@ -110,17 +111,23 @@ void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> 
                     std::span<SizedMemory* const> outputs) {
     const std::shared_ptr<const Binding> binding = bind(sizes);
     std::vector<void*> bound(operands.begin(), operands.end());
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-        SizedMemory& output = *outputs[i];
-        if (!binding->shapes[i]) {
-            bound.push_back(&output);
-            continue;
-        }
-        output.shape = *binding->shapes[i];
-        output.memory.emplace(pool_->acquire(std::max<std::size_t>(bytes_of(output.shape, element_bytes_[i]), 1)));
-        bound.push_back(output.memory->data());
-    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) place(*binding, i, *outputs[i], bound);
     Part(*binding->program).run(bound);
+}
+
+void DataStage::place(const Binding& binding, std::size_t output, SizedMemory& made, std::vector<void*>& bound) const {
+    if (!binding.shapes[output]) {
+        bound.push_back(&made);
+        return;
+    }
+    made.shape = *binding.shapes[output];
+    const std::size_t bytes = std::max<std::size_t>(bytes_of_output(output, made.shape), 1);
+    if (!made.memory || made.memory->size() < bytes) made.memory.emplace(pool_->acquire(bytes));
+    bound.push_back(made.memory->data());
+}
+
+std::size_t DataStage::bytes_of_output(std::size_t output, std::span<const std::int64_t> shape) const {
+    return bytes_of(shape, element_bytes_[output]);
 }
 
 void DataStage::add(Source source) {
@@ -154,6 +161,10 @@ HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int6
                          std::vector<std::size_t> counts) {
     return [stage = std::move(stage), args = std::move(args),
             counts = std::move(counts)](std::span<void* const> pointers) {
+        if (stage->loop() != nullptr) {
+            run_data_loop(*stage->loop(), *stage, args, pointers);
+            return;
+        }
         const std::size_t outputs = stage->outputs();
         std::vector<SizedMemory*> memory;
         for (void* const each : pointers.first(outputs)) memory.push_back(static_cast<SizedMemory*>(each));

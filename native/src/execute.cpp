@@ -108,7 +108,11 @@ void Scheduler::call_host(Worker& worker, Context& run, const Step& step) {
     const HostStepScope scope(*this, worker, run);
     if (!scope.has_begun()) return;
     const CurrentWorkerScope inside(worker, run);
-    step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
+    try {
+        step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
+    } catch (const StepFailure& failure) {
+        throw KernelFailure(run.program.id(), &step - run.program.steps().data(), failure.code);
+    }
 }
 
 void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* scratch) {

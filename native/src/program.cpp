@@ -81,6 +81,9 @@ KernelFailure::KernelFailure(std::uint64_t of_program, std::int64_t failed_step,
       step(failed_step),
       code(returned_code) {}
 
+StepFailure::StepFailure(std::int32_t returned_code)
+    : std::runtime_error("a host step failed with code " + std::to_string(returned_code)), code(returned_code) {}
+
 Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
                  std::int64_t arena_bytes, std::int64_t scratch_bytes)

@@ -363,13 +363,13 @@ class DataStage:
         max_workers: Sequence[int],
         inner: Sequence[tuple[DataStage, Sequence[int]]],
     ) -> None:
-        """Add a template of kernels and of stages, of which `inner` has (stage, counts) in the order of their steps.
-
-        Symbol i is size `order[i]`. It requests the shapes of outputs, of `ranks`; None: a stage makes the output.
-        """
+        """Add a template of kernels and stages; `inner` has (stage, counts) of these, in the order of their steps."""
 
     def set_caps(self, source: int, max_workers: Sequence[int]) -> None:
         """Cap how many workers may share each step of the template with this number, as Program.set_caps() does."""
+
+    def set_loop(self, body: DataStage, *form: Any) -> None:
+        """Have steps run a loop over `body` in front of this stage; data_loop.h says what the parts of `form` are."""
 
     def trim(self) -> None:
         """Free idle memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,10 @@ from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
 from treadle.passes.lower.searches import FUNCTIONS
 from treadle.plan.bound import bound
+from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.data_stage import DataStage
 from treadle.runtime.executable import Executable
 from treadle.runtime.program_template import ProgramTemplate
 from treadle.tracing.registry import StepLabel
@@ -111,3 +113,13 @@ class Bound:
 def labels_of(nodes: Sequence[Node]) -> tuple[StepLabel, ...]:
     """Return the names of `nodes` with their ops."""
     return tuple(StepLabel(node.name, str(node.attrs.get("label", node.op))) for node in nodes)
+
+
+def stages_of(plan: Plan) -> Iterator[DataStage]:
+    """Yield the stages that a plan runs, the bodies of loops in front of them included."""
+    for call in plan.calls:
+        if isinstance(call.control, Rest):
+            stage: DataStage = call.control.stage
+            if stage.loop is not None:
+                yield stage.loop.body
+            yield stage

@@ -15,7 +15,7 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
-from treadle.compiled_plans import Bound, Compiled, Open, labels_of
+from treadle.compiled_plans import Bound, Compiled, Open, labels_of, stages_of
 from treadle.errors import ModelError, RunError, ShapeError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
@@ -28,7 +28,7 @@ from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
 from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
-from treadle.passes.data_stages import Behind, join_stages
+from treadle.passes.data_stages import Ahead, Behind, join_stages
 from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize, simplify
@@ -45,13 +45,12 @@ from treadle.passes.specialize import (
     specialize_open,
 )
 from treadle.plan.call import Call
-from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
-from treadle.runtime.data_stage import DataStage, StageForm
+from treadle.runtime.data_stage import DataStage, Loop, StageForm
 from treadle.runtime.data_stage import Template as StageTemplate
 from treadle.runtime.executable import Body, SingleFunction
 from treadle.runtime.per_size import PerSize
@@ -339,7 +338,7 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
         return None
     options = replace(options, artifact_writer=None)
 
-    def stage_of(behind: Behind) -> DataStage:
+    def stage_of(behind: Behind, ahead: Ahead | None = None) -> DataStage:
         outputs = behind.graph.outputs
         form = StageForm(
             tuple(value.known_dtype.numpy for value in outputs),
@@ -347,7 +346,8 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
             behind.sizes,
             tuple(sorted(numbers_of(behind.graph))),
         )
-        return DataStage(form, BehindSizes(behind, options, make_plans()))
+        loop = None if ahead is None else Loop(stage_of(ahead.body), ahead.form)
+        return DataStage(form, BehindSizes(behind, options, make_plans()), loop)
 
     return join_stages(graph, context, stage_of)
 
@@ -385,9 +385,9 @@ class BehindSizes:
         return Body.of(compiled.executable.layout), [None if port.sized_in_run else port.shape for port in ports]
 
 
-def compiler_of_stage(compiled: Compiled | Open) -> BehindSizes:
-    """Return what compiles for the stage of a plan that has one."""
-    compilers = (call.control.stage.compiler for call in compiled.plan.calls if isinstance(call.control, Rest))
+def compiler_of_stage(compiled: Compiled | Open, outputs: tuple[str, ...]) -> BehindSizes:
+    """Return what compiles for the stage of a plan, or of the loop in front of it, that computes these `outputs`."""
+    compilers = (stage.compiler for stage in stages_of(compiled.plan) if stage.form.outputs == outputs)
     return next(compiler for compiler in compilers if isinstance(compiler, BehindSizes))
 
 
@@ -494,6 +494,6 @@ def plans_of(runnable: Runnable) -> list[Plan]:
         return [shown, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
     assert isinstance(runnable, Compiled | Bound)
     plan = runnable.plan
-    stages = [call.control.stage.compiler for call in plan.calls if isinstance(call.control, Rest)]
-    behind = (made for stage in stages if isinstance(stage, BehindSizes) for made in stage.made)
+    compilers = [stage.compiler for stage in stages_of(plan)]
+    behind = (made for compiler in compilers if isinstance(compiler, BehindSizes) for made in compiler.made)
     return [plan, *(each for made in behind for each in plans_of(made))]

@@ -369,8 +369,11 @@ class StoredStage:
         form = self._form
         by_name = dict(zip(form.sizes, sizes, strict=True))
         numbers = frozenset(form.numbers)
-        if self._compiler is None and all(size != 0 or name in numbers for name, size in by_name.items()):
+        if self._compiler is None:
             model = OpenModel(self._graph, (), self._options, numbers=numbers)
+            if not all(size != 0 or name in numbers for name, size in by_name.items()):
+                # A plan that is held says which sizes of 0 it serves.
+                self._plans.find_sizes(model, {name: size or 2 for name, size in by_name.items()}, form.outputs)
             found = self._plans.find_sizes(model, by_name, form.outputs)
             if isinstance(found, Restored) and found.source is not None:
                 return StageTemplate(found.source.template, list(map(form.sizes.index, found.source.symbols)))
@@ -380,7 +383,7 @@ class StoredStage:
         from treadle.driver import compiler_of_stage
 
         if self._compiler is None:
-            self._compiler = compiler_of_stage(self._compile())
+            self._compiler = compiler_of_stage(self._compile(), self._form.outputs)
         return self._compiler
 
     def _graph(self) -> Graph:
@@ -393,8 +396,9 @@ class StoredStage:
 def give_compilers(bodies: Sequence[StageBody], store: PlanStore, compile_: Callable[[], Compiled | Open]) -> None:
     """Give the stages of a plan from disk what compiles for them; the arguments are those of StoredStage."""
     for body in bodies:
-        if body.stage.compiler is None:
-            body.stage.compiler = StoredStage(body.stage.form, store, compile_)
+        for stage in (body.stage, *(() if body.stage.loop is None else (body.stage.loop.body,))):
+            if stage.compiler is None:
+                stage.compiler = StoredStage(stage.form, store, compile_)
 
 
 def sizes_of(

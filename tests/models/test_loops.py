@@ -197,7 +197,7 @@ def growing(limit: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_a_carried_value_may_change_its_shape(count: int) -> None:
-    """Such a loop runs by its reference; nothing of a shape that holds in one iteration is used in another."""
+    """Nothing of a shape that holds in one iteration is used in another."""
     x = np.arange(SIZE, dtype=np.float32).reshape(1, SIZE) / SIZE
     shapes = np.array([(rows + 1, SIZE) for rows in range(count)], np.int64).reshape(count, 2)
     grown = np.exp(np.repeat(x, count + 1, axis=0))

@@ -253,3 +253,26 @@ def test_lists_pass_through_nested_loops(depth: int) -> None:
 
 def _mean(listed: str, result: str) -> onnx.NodeProto:
     return node("ConcatFromSequence", [listed], result, axis=0)
+
+
+def test_a_loop_reads_the_list_that_it_appends_to() -> None:
+    """The list is a value that grows: each iteration appends what it makes of two of its elements."""
+    step = body(
+        [
+            node("SequenceAt", ["l", "last"], "newest"),
+            node("SequenceAt", ["l", "i"], "older"),
+            node("Add", ["newest", "older"], "sum"),
+            node("Tanh", ["sum"], "next"),
+            node("SequenceInsert", ["l", "next"], "longer"),
+        ],
+        [sequence("l")],
+        "longer",
+    )
+    nodes = [
+        node("SequenceConstruct", ["x", "x"], "l0"),
+        node("Loop", ["m", "", "l0"], "list", body=step),
+        node("ConcatFromSequence", ["list"], "y", axis=0, new_axis=1),
+    ]
+    proto = model(nodes, [tensor("x", FLOAT, ["n", 4]), tensor("m", INT64, [])], tensor("y"))
+    for count in (1, 5, 40):
+        assert_agrees(proto, {"x": X, "m": np.array(count)})

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "treadle/buffer_pool.h"
@@ -15,6 +16,8 @@
 #include "treadle/program_template.h"
 
 namespace treadle {
+
+struct DataLoop;
 
 // SizedMemory is an output whose shape a run finds. A run is bound to its address.
 struct SizedMemory {
@@ -66,6 +69,15 @@ public:
     void add(Source source);
     // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
     void set_caps(std::size_t source, std::vector<int> max_workers);
+    // place() adds to `bound` where output number `output` of a binding is written: to the memory that `made` has, if
+    // it is large enough, else to new memory.
+    void place(const Binding& binding, std::size_t output, SizedMemory& made, std::vector<void*>& bound) const;
+    // bytes_of_output() returns the bytes of output number `output` of this shape.
+    std::size_t bytes_of_output(std::size_t output, std::span<const std::int64_t> shape) const;
+    BufferPool& pool() const { return *pool_; }
+    // set_loop() has steps run `loop` in front of the stage. To be called before the first step is made.
+    void set_loop(std::shared_ptr<const DataLoop> loop) { loop_ = std::move(loop); }
+    const DataLoop* loop() const { return loop_.get(); }
     // trim() frees idle memory of programs.
     void trim();
 
@@ -86,12 +98,14 @@ private:
     const std::vector<std::size_t> element_bytes_;
     const std::shared_ptr<BufferPool> pool_;
     const Miss miss_;
+    std::shared_ptr<const DataLoop> loop_;
     std::vector<Source> sources_;  // guarded by context_mutex(), like all below
     std::list<Entry> entries_;     // the one used last comes first
 };
 
 // make_data_stage() returns a step that runs `stage` for the sizes `args` and those that it reads. Its pointers are the
-// SizedMemory of each output, then one for each of `counts` to so many sizes, then the operands.
+// SizedMemory of each output, then one for each of `counts` to so many sizes, then the operands. If a loop runs in front
+// of the stage, DataLoop says what arguments and pointers are.
 HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int64_t> args,
                          std::vector<std::size_t> counts);
 

@@ -82,6 +82,16 @@ public:
     std::int32_t code;
 };
 
+// StepFailure ends a run, like KernelFailure, with the code of a host step that throws it.
+class StepFailure : public std::runtime_error {
+public:
+    explicit StepFailure(std::int32_t returned_code);
+    std::int32_t code;
+};
+
+// kItemsDiffer is the code of a loop that has to stack items of unequal shapes. plan/status.py has its message.
+inline constexpr std::int32_t kItemsDiffer = 4;
+
 // Step is a step as the scheduler executes it.
 struct Step {
     Kernel kernel;

@@ -22,7 +22,7 @@ from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS, ControlForm
-from treadle.runtime.data_stage import DataStage, StageForm
+from treadle.runtime.data_stage import DataStage, Loop, LoopForm, StageForm
 from treadle.runtime.executable import ControlLayout, Executable, Layout, StageLayout, Step
 from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.program_template import (
@@ -206,9 +206,10 @@ def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
     Raises NoForm for other bodies.
     """
     if isinstance(body, StageLayout | StageTemplate):
-        dtypes_of_outputs, *names = body.stage.form
         own = {"args": list(body.args)} if isinstance(body, StageLayout) else {}
-        return {"stage": [[*map(_name, dtypes_of_outputs)], *names], "counts": list(body.counts), **own}
+        if body.stage.loop is not None:
+            own |= {"loop": list(body.stage.loop.form), "body": _stage_record(body.stage.loop.body.form)}
+        return {"stage": _stage_record(body.stage.form), "counts": list(body.counts), **own}
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
         return {
@@ -220,6 +221,11 @@ def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
     if found is None:
         raise NoForm
     return found
+
+
+def _stage_record(form: StageForm) -> list[Any]:
+    dtypes_of_outputs, *names = form
+    return [[*map(_name, dtypes_of_outputs)], *names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +308,15 @@ class _Restored:
 
 
 def _stage(record: Mapping[str, Any]) -> DataStage:
-    names_of_dtypes, *names = record["stage"]
-    return DataStage(StageForm(tuple(map(_dtype, names_of_dtypes)), *map(tuple, names)))
+    loop = None
+    if "loop" in record:
+        loop = Loop(DataStage(_stage_form(record["body"])), LoopForm(*record["loop"]))
+    return DataStage(_stage_form(record["stage"]), loop=loop)
+
+
+def _stage_form(record: Sequence[Any]) -> StageForm:
+    names_of_dtypes, *names = record
+    return StageForm(tuple(map(_dtype, names_of_dtypes)), *map(tuple, names))
 
 
 def _made(record: str | tuple[str, str, Sequence[str], str]) -> str | ObjectResult:

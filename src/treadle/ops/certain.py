@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -13,10 +14,14 @@ from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, is_open, normalize_axis
+from treadle.ops.bodies import infer_body
 from treadle.ops.evaluate import has_expressions, with_value
-from treadle.ops.loop import infer_items
+from treadle.ops.loop import body_infos
 from treadle.ops.op import Array, Info
 from treadle.ops.table import OPS
+
+_MOST_TRIES = 16
+"""How often the body of a loop is inferred until it is known which sizes change."""
 
 _MOST_ATOMS = 64
 """An expression of more atoms counts as unknown."""
@@ -41,19 +46,46 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis)
         return []
     results = certain_results(lambda: _inferred(node, infos), facts)
     if node.op == "loop" and any(info.shape is None for info in results):
-        return _with_items(node, infos, results, facts)
+        return _with_ranks(node, infos, results, facts)
     return [Info(info.dtype, _ranked(node, infos, facts)) if info.shape is None else info for info in results]
 
 
-def _with_items(node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis) -> list[Info]:
-    """The results of a loop; stacked values have the shapes of their items behind a new symbol, if these are known."""
-    carried = node.attrs["carried"]
-    if any(info.shape is None for info in results[:carried]):
-        return list(results)
-    items = certain_results(lambda: infer_items(node.attrs, infos), facts)
-    shapes = [None if item.shape is None else (facts.unknown(), *item.shape) for item in items]
-    stacked = [Info(item.dtype, shape) for item, shape in zip(items, shapes, strict=True)]
-    return [*results[:carried], *(stacked or results[carried:-1]), results[-1]]
+def _with_ranks(node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis) -> list[Info]:
+    """The results of a loop with new symbols for the sizes that depend on data; without ranks if these change."""
+    attrs, count = node.attrs, node.attrs["carried"]
+    carried = [info for info in infos[2 : 2 + count] if info is not None]
+    changing: list[set[int]] = [set() for _ in carried]
+    for _ in range(_MOST_TRIES):
+        inputs = [*infos[:2], *carried, *infos[2 + count :]]
+        found = certain_results(partial(infer_body, attrs["body"], body_infos(attrs, inputs)), facts)
+        after = found[1 : 1 + count]
+        if not found or any(map(_differ_in_rank, carried, after)):
+            return list(results)
+        new = [_unequal(one, other) - axes for one, other, axes in zip(carried, after, changing, strict=True)]
+        if not any(new):
+            items = [None if item.shape is None else (facts.unknown(), *item.shape) for item in found[1 + count :]]
+            stacked = [Info(item.dtype, shape) for item, shape in zip(found[1 + count :], items, strict=True)]
+            return [*(Info(info.dtype, info.shape) for info in carried), *stacked, results[-1]]
+        for axes, more in zip(changing, new, strict=True):
+            axes.update(more)
+        carried = [_with_unknown(info, axes, facts) for info, axes in zip(carried, new, strict=True)]
+    return list(results)
+
+
+def _differ_in_rank(one: Info, other: Info) -> bool:
+    return one.shape is None or other.shape is None or len(one.shape) != len(other.shape)
+
+
+def _unequal(one: Info, other: Info) -> set[int]:
+    """The axes on which two values of one rank have other sizes."""
+    sizes = zip(one.shape or (), other.shape or (), strict=True)
+    return {axis for axis, (size, same) in enumerate(sizes) if not equals(size, same)}
+
+
+def _with_unknown(info: Info, axes: Container[int], facts: CaseAnalysis) -> Info:
+    """`info` with new symbols for the sizes of these axes."""
+    dims = enumerate(info.shape or ())
+    return Info(info.dtype, tuple(facts.unknown() if axis in axes else size for axis, size in dims))
 
 
 def _ranked(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis) -> StaticShape | None:

@@ -75,11 +75,6 @@ def infer_loop(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     return [*(Info(info.dtype, info.shape) for info in carried), *stacked, count]
 
 
-def infer_items(attrs: Attrs, inputs: Sequence[Info | None]) -> list[Info]:
-    """What is known of the items of the stacked values, if carried values keep their shapes."""
-    return infer_body(attrs["body"], body_infos(attrs, inputs))[1 + attrs["carried"] :]
-
-
 def body_infos(attrs: Attrs, inputs: Sequence[Info | None]) -> list[Info]:
     """What is known of the inputs of the body in every iteration, if carried values keep their shapes."""
     form = form_of(attrs)
@@ -169,7 +164,7 @@ def _stacked(items: Sequence[Array], length: int) -> Array:
 def _empty(attrs: Attrs, arrays: Sequence[Array | None], number: int, length: int) -> Array:
     """The stacked value with this number after no iteration. Its items have the shape that they have in the first."""
     infos = [None if a is None else Info(dtypes.from_numpy(a.dtype), a.shape) for a in arrays]
-    item = infer_items(attrs, infos)[number]
+    item = infer_body(attrs["body"], body_infos(attrs, infos))[1 + attrs["carried"] + number]
     return np.zeros((length, *(item.shape or ())), item.dtype.numpy)
 
 

@@ -134,7 +134,7 @@ _TENSOR = (
     OpDef("reorder", reorder.infer_reorder, None),
     OpDef("branch", branch.infer_branch, branch.evaluate_branch, 1, None, folds=False),
     OpDef("loop", loop.infer_loop, loop.evaluate_loop, 2, None, folds=False),
-    OpDef("data_stage", data_stage.infer_data_stage, None, 1, None),
+    OpDef("data_stage", data_stage.infer_data_stage, None, 0, None),
     OpDef("call", call.infer_call, None, 0, None),
 )
 

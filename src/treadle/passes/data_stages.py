@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle import dtypes
 from treadle.errors import TreadleError
-from treadle.graph.dim import RealExpr, is_expression
+from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -16,11 +16,13 @@ from treadle.graph.shape import Shape, elements, is_open, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.sizes import is_arithmetic, known_value
 from treadle.passes.base import PassContext
+from treadle.passes.loop_stages import DataLoop
 from treadle.passes.match import drop_dead
 from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region, is_known, is_planned, returns_strings
 from treadle.passes.specialize import copied, copy_node, specialize_open
-from treadle.runtime.data_stage import DataStage
+from treadle.passes.stage_names import SizeNames
+from treadle.runtime.data_stage import DataStage, LoopForm, StageForm
 
 NUMBERS: dict[str, tuple[int, ...]] = {
     "constant_of_shape": (0,),
@@ -55,7 +57,19 @@ class Behind:
     sizes: tuple[str, ...]
 
 
-def join_stages(graph: Graph, context: PassContext, stage_of: Callable[[Behind], DataStage]) -> Graph | None:
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A loop that runs in front of the graph behind it: what its body computes, and how the step reads operands."""
+
+    body: Behind
+    form: LoopForm
+
+
+MakeStage = Callable[[Behind, Ahead | None], DataStage]
+"""Makes what runs a graph behind sizes that depend on data, and the loop in front of it, if there is one."""
+
+
+def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Graph | None:
     """What of `graph` can be planned now, with a node that runs all the rest; None if that cannot be compiled so.
 
     Args:
@@ -67,8 +81,14 @@ def join_stages(graph: Graph, context: PassContext, stage_of: Callable[[Behind],
     cut = _Cut.of(graph)
     if cut is None or not (cut.counted or cut.later):
         return None if cut is None else graph
-    rest = _Rest(cut)
-    if not rest.numbers or not _is_planned(rest, cut, context):
+    loop = None
+    if not cut.sized:
+        loop = next((found for node in cut.loops if (found := DataLoop.of(node, context)) is not None), None)
+        if loop is None:
+            return None
+        cut.later.remove(loop.node)
+    rest = _Rest(cut, loop)
+    if not (rest.numbers or loop is not None) or not _is_planned(rest, cut, context):
         return None
     front = Graph(graph.name)
     copies: dict[Value, Value] = {}
@@ -77,10 +97,12 @@ def join_stages(graph: Graph, context: PassContext, stage_of: Callable[[Behind],
     for node in cut.front:
         copy_node(front, node, copies)
     numbers = [_as_i64(front, copied(front, value, copies)) for value in rest.numbers]
-    operands = [copied(front, value, copies) for value in rest.operands]
+    read = [*(() if loop is None else loop.operands), *rest.operands]
+    operands = [copied(front, value, copies) for value in read]
+    ahead = None if loop is None else _ahead(loop, len(rest.names.dims))
     attrs = {
-        "stage": stage_of(Behind(rest.graph, rest.names)),
-        "args": tuple(rest.dims.values()),
+        "stage": stage_of(Behind(rest.graph, rest.names.all), ahead),
+        "args": (*rest.names.dims.values(), *(() if loop is None else loop.args)),
         "counts": tuple(elements(value.static_shape) for value in numbers),
         "dtypes": tuple(value.known_dtype for value in rest.graph.outputs),
     }
@@ -88,6 +110,21 @@ def join_stages(graph: Graph, context: PassContext, stage_of: Callable[[Behind],
     results = iter(node.outputs)
     front.outputs = [next(results) if value in rest.made else copied(front, value, copies) for value in graph.outputs]
     return front
+
+
+def _ahead(loop: DataLoop, rest_sizes: int) -> Ahead:
+    items = (tuple(axis for axis, dim in enumerate(item) if dim is None) for item in loop.items)
+    form = LoopForm(
+        loop.has_limit,
+        loop.has_condition,
+        rest_sizes,
+        len(loop.names.dims),
+        loop.changing,
+        tuple(items),
+        len(loop.sliced),
+        len(loop.captured),
+    )
+    return Ahead(Behind(loop.body, loop.names.all), form)
 
 
 def _as_i64(graph: Graph, value: Value) -> Value:
@@ -99,17 +136,22 @@ def _as_i64(graph: Graph, value: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """The nodes of `graph` that run before sizes are known, those that find `counted` elements, and the others."""
+    """The nodes of `graph` that run before sizes are known, those that find `counted` elements, and the others.
+
+    `sized` are those of the others whose sizes only numbers tell, `loops` those that are loops which can run now.
+    """
 
     graph: Graph
     front: list[Node]
     counted: list[Node]
     later: list[Node]
+    sized: list[Node]
+    loops: list[Node]
 
     @classmethod
     def of(cls, graph: Graph) -> _Cut | None:
         """The cut at the first sizes that depend on data; None if something else than numbers tells a size."""
-        cut = cls(graph, [], [], [])
+        cut = cls(graph, [], [], [], [], [])
         if returns_strings(graph):
             return None
         ready = {value for value in graph.inputs if is_known(value)}
@@ -125,14 +167,19 @@ class _Cut:
                 cut.counted.append(node)
             elif node.op in NUMBERS and all(map(_is_known_or_numbers, _numbers_of(node))):
                 cut.later.append(node)
+                cut.sized.append(node)
+            elif node.op == "loop":
+                cut.later.append(node)
+                cut.loops.append(node)
             else:
                 return None
+        cut.sized.extend(cut.counted)
         return cut
 
     @property
     def name(self) -> str:
         """The name of the first node whose size depends on data."""
-        return (*self.counted, *self.later)[0].name
+        return (*self.counted, *self.sized, *self.loops)[0].name
 
     def deciding(self) -> list[Value]:
         """The values whose elements decide sizes of `later`, and follow from no others by shape arithmetic."""
@@ -177,24 +224,25 @@ def _is_numbers(value: Value) -> bool:
 
 
 class _Rest:
-    """What is behind a cut as a graph of its own."""
+    """What is behind a cut as a graph of its own. If a loop runs in front of it, its results are the first inputs."""
 
-    def __init__(self, cut: _Cut) -> None:
+    def __init__(self, cut: _Cut, loop: DataLoop | None = None) -> None:
         self.graph = Graph(f"{cut.graph.name}.rest")
-        self.dims: dict[str, int] = {}
-        """The expressions that names of dimensions stand for, but for those that data tells."""
+        self.names = SizeNames()
         self.numbers: list[Value] = []
         """The values in front whose elements are sizes, in order."""
         self.operands: list[Value] = []
         """The values in front that the inputs of the graph are."""
         self._counted = {node.output: node for node in cut.counted}
-        self._told: list[str] = []
-        self._names: dict[int, str] = {}
         self._copies: dict[Value, Value] = {}
-        deciding = cut.deciding()
+        deciding = cut.deciding() if loop is None else []
         for value in deciding:
             self._add_numbers(value)
         self.made = {value for node in cut.later for value in node.outputs} | set(self._counted)
+        if loop is not None:
+            for value, shape in zip(loop.node.outputs, loop.result_shapes(self.names), strict=True):
+                self._add_input(value, shape)
+                self.made.add(value)
         """The values that it computes, or that are found in front of it."""
         for node in (*self._arithmetic(cut, deciding), *cut.later):
             for operand in node.inputs:
@@ -204,11 +252,6 @@ class _Rest:
             if value in self.made:
                 self._need(value)
                 self.graph.outputs.append(self._copies[value])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all sizes."""
-        return (*self.dims, *self._told)
 
     def _arithmetic(self, cut: _Cut, deciding: Sequence[Value]) -> list[Node]:
         """The nodes in front that compute with the elements of `deciding` values alone, for the nodes behind them."""
@@ -225,53 +268,31 @@ class _Rest:
     def _add_numbers(self, value: Value) -> None:
         count = elements(value.static_shape)
         wanted = [value.name] if count == 1 else [f"{value.name}[{number}]" for number in range(count)]
-        names = [self._told_by_data(name) for name in wanted]
+        names = [self.names.tell(name) for name in wanted]
         self.numbers.append(value)
-        self._copies[value] = self._sizes(value, names)
-
-    def _sizes(self, value: Value, names: Sequence[Any]) -> Value:
-        """A value whose elements are `names`, or numbers."""
-        attrs = {"elements": tuple(names), "shape": value.static_shape, "dtype": value.known_dtype}
-        return self.graph.add("sizes", [], attrs, name=value.name).output
+        self._copies[value] = self.names.add_sizes(self.graph, value, names)
 
     def _need(self, value: Value | None) -> None:
         """Have a copy of `value`, which is no constant."""
         if value is None or value in self._copies or value.is_constant:
             return
-        known = known_value(value)
-        if known is not None and not any(type(each) is RealExpr for each in known.reshape(-1).tolist()):
-            self._copies[value] = self._sizes(value, [self._named(each) for each in known.reshape(-1).tolist()])
+        known = self.names.add_known(self.graph, value)
+        if known is not None:
+            self._copies[value] = known
             return
         node = self._counted.get(value)
         operand = value if node is None else node.operand(0)
-        shape: Shape = tuple(map(self._named, operand.static_shape))
+        shape: Shape = tuple(map(self.names.named, operand.static_shape))
         if node is not None:
             axis = normalize_axis(node.attrs["axis"], len(shape))
-            shape = (*shape[:axis], self._told_by_data(value.name), *shape[axis + 1 :])
+            shape = (*shape[:axis], self.names.tell(value.name), *shape[axis + 1 :])
             self.numbers.append(node.operand(1))
         self.operands.append(operand)
+        self._add_input(value, shape)
+
+    def _add_input(self, value: Value, shape: Shape) -> None:
         self._copies[value] = Value(self.graph.unique_name(value.name), value.dtype, shape)
         self.graph.inputs.append(self._copies[value])
-
-    def _named(self, size: Any) -> Any:
-        """The name of an expression; a number as it is."""
-        if not is_expression(size):
-            return size
-        name = self._names.get(id(size))
-        if name is None:
-            name = self._names[id(size)] = self._unused(str(size))
-            self.dims[name] = size
-        return name
-
-    def _told_by_data(self, wanted: str) -> str:
-        """A name like `wanted` for a size that data tells."""
-        self._told.append(self._unused(wanted))
-        return self._told[-1]
-
-    def _unused(self, name: str) -> str:
-        while name in self.dims or name in self._told:
-            name += "'"
-        return name
 
 
 def _is_planned(rest: _Rest, cut: _Cut, context: PassContext) -> bool:
@@ -285,7 +306,14 @@ def _is_planned(rest: _Rest, cut: _Cut, context: PassContext) -> bool:
             return False
         if first_region(opened).graph is opened:
             return True
+        if any(node.op == "loop" for node in cut.later):
+            return join_stages(opened, context, _made_by_none) is not None
     return all(map(_is_certain, cut.later))
+
+
+def _made_by_none(behind: Behind, ahead: Ahead | None) -> DataStage:
+    """The stage of a graph that is joined to find out whether it can be."""
+    return DataStage(StageForm((), (), behind.sizes, ()))
 
 
 def _has_expressions(attr: Any) -> bool:

@@ -5,10 +5,15 @@ from treadle.errors import KernelError, OutOfRangeError
 INDEX_OUT_OF_RANGE = 1
 DIVISION_BY_ZERO = 2
 LIBRARY_FAILED = 3
+ITEMS_DIFFER = 4
 
 FAILURES: dict[int, tuple[type[KernelError], str]] = {
     INDEX_OUT_OF_RANGE: (OutOfRangeError, "an index is out of range for the axis it selects from"),
     DIVISION_BY_ZERO: (KernelError, "an integer was divided by zero"),
+    ITEMS_DIFFER: (
+        KernelError,
+        "an item that the loop has to stack has another shape than the item before it; all must have one shape",
+    ),
     LIBRARY_FAILED: (KernelError, "the library that the matmul provider is reports a failure"),
 }
 """The error that each one raises, and its message."""

@@ -37,6 +37,26 @@ class StageForm(NamedTuple):
     numbers: tuple[str, ...]
 
 
+class LoopForm(NamedTuple):
+    """How a step runs a loop in front of a stage. native/include/treadle/data_loop.h says what the numbers are."""
+
+    has_limit: bool
+    has_condition: bool
+    rest_sizes: int
+    body_sizes: int
+    carried: tuple[tuple[int, ...], ...]
+    stacked: tuple[tuple[int, ...], ...]
+    sliced: int
+    captured: int
+
+
+class Loop(NamedTuple):
+    """A loop in front of a stage: the stage that an iteration runs, and how the step runs it."""
+
+    body: DataStage
+    form: LoopForm
+
+
 class Compiler(Protocol):
     """Compiles what a stage runs."""
 
@@ -69,15 +89,18 @@ class DataStage:
     A run calls no Python where a template of kernels serves its sizes.
     """
 
-    def __init__(self, form: StageForm, compiler: Compiler | None = None) -> None:
-        """Make a stage of this form; one from disk gets its compiler before it runs."""
+    def __init__(self, form: StageForm, compiler: Compiler | None = None, loop: Loop | None = None) -> None:
+        """Make a stage of this form, behind `loop` if there is one; one from disk gets its compiler before it runs."""
         self.form = form
+        self.loop = loop
         self.compiler = compiler
         """What compiles for sizes that it has no template for."""
         self._pool = OutputPool(shared=True)
         # A weak method: the native stage must not keep this one alive, which refers to it.
         miss = partial(_call, weakref.WeakMethod(self.miss))
         self._native = _native.DataStage([dtype.itemsize for dtype in form.dtypes], self._pool.native, miss)
+        if loop is not None:
+            self._native.set_loop(loop.body.native, *loop.form)
         self._templates: list[ProgramTemplate] = []  # those that the native stage binds, in its order
         self._others: list[ProgramTemplate] = []
         self._bodies: LRU[tuple[int, ...], Body] = LRU(MOST_BODIES)
@@ -128,6 +151,8 @@ class DataStage:
                 template.note_caps(caps)
         for body in self._bodies.values():
             body.cap(caps)
+        if self.loop is not None:
+            self.loop.body.cap(caps)
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
@@ -136,3 +161,5 @@ class DataStage:
             templates = [*self._templates, *self._others]
         for template in templates:
             template.trim()
+        if self.loop is not None:
+            self.loop.body.trim()

@@ -56,6 +56,7 @@ class Stage(Part, Protocol):
 
     form: Any
     compiler: Any
+    loop: Any
 
     @property
     def native(self) -> _native.DataStage:

@@ -14,7 +14,7 @@ from treadle.frontends.faults import Fault, Faults, Misfit
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.foreign import Binding
 from treadle.frontends.onnx.known import Known
-from treadle.frontends.onnx.list_loops import MOST_COPIES, without_lists
+from treadle.frontends.onnx.list_loops import MOST_COPIES, WithoutLists, without_lists
 from treadle.frontends.onnx.lists import TensorList, items_of, length_of, of_items, of_stack, stack_of, with_lists
 from treadle.frontends.onnx.loops import (
     Formal,
@@ -63,6 +63,7 @@ class ControlFlow(ABC):
         outside: Mapping[str, Value | TensorList],
         formals: Sequence[Formal] = (),
         going: str = "",
+        stacks: frozenset[str] = frozenset(),
         *,
         decides: bool = True,
         faults: Faults | None = None,
@@ -108,11 +109,16 @@ class ControlFlow(ABC):
         return with_lists(values, yes.lists)
 
     def _loop(
-        self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: Sequence[Binding], uniform: int = 0
+        self,
+        proto: onnx.NodeProto,
+        name: str,
+        scope: Scope,
+        inputs: Sequence[Binding],
+        without: WithoutLists | None = None,
     ) -> list[Value] | None:
         """The results of a Loop or Scan as a core loop; None if its body cannot be a graph of core nodes.
 
-        `inputs` are tensors. The items of the last `uniform` stacked values have to have one shape.
+        `inputs` are tensors. The node may stand for one with lists.
         """
         before = len(self._graph.nodes)
         outside = self._outside(proto, scope, stacked=True)
@@ -121,8 +127,9 @@ class ControlFlow(ABC):
         node = (loop_node if is_loop else scan_node)(proto, values, self._builder)
         results = None
         if outside is not None and node is not None:
-            make_body = partial(self._loop_body, proto, name, scope, outside)
-            node = replace(node, uniform=uniform)
+            stacks = frozenset[str]() if without is None else without.stacks
+            make_body = partial(self._loop_body, proto, name, scope, outside, stacks)
+            node = replace(node, uniform=0 if without is None else without.uniform)
             results = add_loop(node, make_body, self._operands(outside), self._retries, self._builder)
         if results is not None and not is_loop:
             results = scan_results(proto, results, self._builder)
@@ -140,8 +147,15 @@ class ControlFlow(ABC):
             return None
         before = len(self._graph.nodes)
         inner = replace(scope, env=ChainMap(dict(without.unchanged), scope.env))
-        inputs = [scope.env[read] if read else None for read in without.proto.input]
-        found = self._loop(without.proto, name, inner, inputs, without.uniform)
+        inputs: list[Binding] = []
+        for number in without.operands:
+            if number in without.stacked:
+                inputs.append(stack_of(lists[number], self._builder))
+            else:
+                inputs.append(scope.env[proto.input[number]] if proto.input[number] else None)
+        if any(inputs[without.operands.index(number)] is None for number in without.stacked):
+            return None
+        found = self._loop(without.proto, name, inner, inputs, without)
         results = None if found is None else without.results(found, self._builder)
         if results is None:
             del self._graph.nodes[before:]
@@ -234,11 +248,13 @@ class ControlFlow(ABC):
         name: str,
         scope: Scope,
         outside: Mapping[str, Value | TensorList],
+        stacks: frozenset[str],
         formals: Sequence[Formal],
     ) -> Imported | None:
         (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
         going = graph.input[1].name if proto.op_type == "Loop" else ""
-        return self._body(graph, name, scope, outside, formals, going, decides=proto.op_type == "Loop")
+        is_loop = proto.op_type == "Loop"
+        return self._body(graph, name, scope, outside, formals, going, stacks, decides=is_loop)
 
     def _outside(
         self, proto: onnx.NodeProto, scope: Scope, *, stacked: bool = False
@@ -276,7 +292,10 @@ def _refusing(other: Imported | None, name: str, operands: Sequence[Value], why:
 
 def _fit(yes: Imported, no: Imported) -> bool:
     """Whether both bodies of an If give values of the same dtypes, in lists of the same form."""
-    forms = [[(None if each is None else each.items and len(each.items)) for each in body.lists] for body in (yes, no)]
+    forms = [
+        [(each is not None, -1 if each is None or each.items is None else len(each.items)) for each in body.lists]
+        for body in (yes, no)
+    ]
     return forms[0] == forms[1] and [v.dtype for v in yes.graph.outputs] == [v.dtype for v in no.graph.outputs]
 
 

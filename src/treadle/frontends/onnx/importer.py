@@ -21,7 +21,7 @@ from treadle.frontends.onnx.foreign import (
     stored_tensor,
 )
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
-from treadle.frontends.onnx.lists import TensorList
+from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
 from treadle.frontends.onnx.loops import Formal, Imported, Retries
 from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
@@ -329,22 +329,24 @@ class _Importer(ControlFlow):
         outside: Mapping[str, Value | TensorList],
         formals: Sequence[Formal] = (),
         going: str = "",
+        stacks: frozenset[str] = frozenset(),
         *,
         decides: bool = True,
         faults: Faults | None = None,
     ) -> Imported | None:
         """The body `proto` of node `name` as a graph with inputs for `formals` and values `outside` that are not known.
 
-        `going` is the name of the input that says that the loop goes on. A body that does not decide whether there is
-        another iteration gets an output that says there is one. None if the body has a fault, which `faults` takes, or
-        gives what is no tensor of a known dtype.
+        `going` is the name of the input that says that the loop goes on. Formals in `stacks` are lists, and lists that
+        a loop's body gives are one value. A body that does not decide whether there is another iteration gets an output
+        that says there is one. None if the body has a fault, which `faults` takes, or gives what is no tensor of a
+        known dtype.
         """
         graph = Graph(name)
         env: dict[str, Binding] = {}
         for formal in formals:
             made = Value(graph.unique_name(formal.name), formal.dtype, formal.shape)
             graph.inputs.append(made)
-            env[formal.name] = made
+            env[formal.name] = of_stack(made) if formal.name in stacks else made
         if going:
             env[going] = graph.constant(np.array(True), going)
         inside: dict[str, Value] = {}
@@ -363,16 +365,18 @@ class _Importer(ControlFlow):
             else:
                 env[read] = next(made_of)
         inner = _Importer(self._source, self._functions, Faults() if faults is None else faults, graph, self._retries)
-        found = inner.body(proto, Scope(env, scope.versions, f"{name}/", None, stored(proto)))
+        own = Scope(env, scope.versions, f"{name}/", None, stored(proto))
+        found = inner.body(proto, own, stacked=bool(formals))
         if found is not None and not decides:
             graph.outputs.insert(0, graph.constant(np.array(True), "again"))
             return Imported(graph, [(), *found.dims], [frozenset(), *found.symbols], [None, *found.lists])
         return found
 
-    def body(self, proto: onnx.GraphProto, scope: Scope) -> Imported | None:
+    def body(self, proto: onnx.GraphProto, scope: Scope, *, stacked: bool) -> Imported | None:
         """The graph of a body whose operands are in the scope; None if it cannot be a graph of core nodes.
 
-        An output whose elements are known is a constant. A list is as many outputs as it has values.
+        An output whose elements are known is a constant. A list is as many outputs as it has values, or one if it has
+        to be `stacked`.
         """
         self._taken.update(value for value in scope.env.values() if isinstance(value, Value))
         self._known.add_inputs(self._graph.inputs)
@@ -382,7 +386,10 @@ class _Importer(ControlFlow):
         lists: list[TensorList | None] = []
         for binding in outputs:
             if isinstance(binding, TensorList):
-                values += binding.values
+                stack = stack_of(binding, self._builder) if stacked else None
+                if stacked and stack is None:
+                    return None
+                values += binding.values if stack is None else (stack,)
                 lists.append(binding)
             elif isinstance(binding, Value) and binding.dtype is not None:
                 values.append(binding)

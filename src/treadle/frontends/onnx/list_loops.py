@@ -36,14 +36,22 @@ class WithoutLists:
     Attributes:
         proto: The node.
         operands: The numbers of the operands of the node with lists that it has.
+        stacked: The numbers of those that are lists still, of which the body has stacked elements.
         unchanged: Lists that the body gives as it takes them, by its names for them.
         appended: What becomes of other lists, by the number of the carried value.
     """
 
     proto: onnx.NodeProto
     operands: list[int]
+    stacked: frozenset[int]
     unchanged: dict[str, TensorList]
     appended: dict[int, Appended]
+
+    @property
+    def stacks(self) -> frozenset[str]:
+        """The body's names for the lists that are carried as stacked elements."""
+        (body,) = (attribute.g for attribute in self.proto.attribute if attribute.name == "body")
+        return frozenset(body.input[self.operands.index(number)].name for number in self.stacked)
 
     @property
     def uniform(self) -> int:
@@ -65,6 +73,8 @@ class WithoutLists:
                 if made is None:
                     return None
                 results.append(made)
+            elif number + _FIRST_CARRIED in self.stacked:
+                results.append(of_stack(next(rest)))
             elif number + _FIRST_CARRIED in self.operands:
                 results.append(next(rest))
             else:
@@ -73,7 +83,7 @@ class WithoutLists:
 
 
 def without_lists(proto: onnx.NodeProto, lists: Mapping[int, TensorList]) -> WithoutLists | None:
-    """Return the Loop `proto` without the lists among its operands; None if its body reads one that it changes.
+    """Return the Loop `proto` without the lists among its operands; None if its body does not fit them.
 
     Args:
         proto: The node.
@@ -86,10 +96,12 @@ def without_lists(proto: onnx.NodeProto, lists: Mapping[int, TensorList]) -> Wit
     appended: dict[int, Appended] = {}
     inserted: list[str] = []
     dropped: set[int] = set()
+    stacked: set[int] = set()
     for operand, initial in lists.items():
         chain = _appends(body, body.input[operand].name, body.output[operand - 1].name)
         if chain is None:
-            return None
+            stacked.add(operand)
+            continue
         elements = [body.node[number].input[1] for number in chain if body.node[number].op_type != "Identity"]
         if elements:
             dropped.update(chain)
@@ -97,8 +109,9 @@ def without_lists(proto: onnx.NodeProto, lists: Mapping[int, TensorList]) -> Wit
             inserted += elements
         else:
             unchanged[body.input[operand].name] = initial
-    operands = [number for number in range(len(proto.input)) if number not in lists]
-    outputs = [value for number, value in enumerate(body.output) if number + 1 not in lists]
+    away = lists.keys() - stacked
+    operands = [number for number in range(len(proto.input)) if number not in away]
+    outputs = [value for number, value in enumerate(body.output) if number + 1 not in away]
     outputs += [onnx.ValueInfoProto(name=name) for name in inserted]
     short = helper.make_graph(
         [node for number, node in enumerate(body.node) if number not in dropped],
@@ -110,7 +123,7 @@ def without_lists(proto: onnx.NodeProto, lists: Mapping[int, TensorList]) -> Wit
     )
     inputs = [proto.input[number] for number in operands]
     node = helper.make_node("Loop", inputs, [value.name for value in outputs[1:]], name=proto.name, body=short)
-    return WithoutLists(node, operands, unchanged, appended)
+    return WithoutLists(node, operands, frozenset(stacked), unchanged, appended)
 
 
 def _appends(body: onnx.GraphProto, formal: str, result: str) -> list[int] | None:

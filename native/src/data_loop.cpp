@@ -1,0 +1,187 @@
+#include "treadle/data_loop.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "treadle/team.h"
+#include "treadle/worker.h"
+
+namespace treadle {
+
+namespace {
+
+void* offset(void* base, std::int64_t bytes) { return static_cast<std::byte*>(base) + bytes; }
+
+// Taken hands out the elements of a list in their order.
+template <typename T>
+class Taken {
+public:
+    explicit Taken(std::span<const T> all) : rest_(all) {}
+
+    std::span<const T> next(std::size_t count) {
+        const auto taken = rest_.first(count);
+        rest_ = rest_.subspan(count);
+        return taken;
+    }
+    T one() { return next(1)[0]; }
+    std::span<const T> rest() const { return rest_; }
+
+private:
+    std::span<const T> rest_;
+};
+
+// Stack holds the items that iterations have given to one stacked value.
+class Stack {
+public:
+    // append() adds the item in `item`, of `bytes`. Throws StepFailure if the last one had another shape.
+    void append(const SizedMemory& item, std::size_t bytes, BufferPool& pool) {
+        if (memory_ && shape_ != item.shape) throw StepFailure(kItemsDiffer);
+        shape_ = item.shape;
+        if (!memory_ || memory_->size() < used_ + bytes) {
+            Lease larger = pool.acquire(std::max<std::size_t>(2 * used_ + bytes, 1));
+            if (used_ > 0) std::memcpy(larger.data(), memory_->data(), used_);
+            memory_.emplace(std::move(larger));
+        }
+        std::memcpy(memory_->data() + used_, item.memory->data(), bytes);
+        used_ += bytes;
+    }
+
+    bool is_empty() const { return !memory_; }
+    void* data() const { return memory_->data(); }
+    const std::vector<std::int64_t>& shape() const { return shape_; }
+
+private:
+    std::optional<Lease> memory_;
+    std::size_t used_ = 0;
+    std::vector<std::int64_t> shape_;
+};
+
+class DataLoopRun {
+public:
+    DataLoopRun(const DataLoop& loop, DataStage& stage, std::span<const std::int64_t> args,
+                std::span<void* const> pointers)
+        : loop_(loop), stage_(stage), stacks_(loop.stacked.size()) {
+        Taken<std::int64_t> sizes(args);
+        rest_sizes_ = sizes.next(loop.rest_sizes);
+        const std::int64_t most = sizes.one();
+        if (most >= 0) limit_ = most;
+        item_bytes_ = sizes.next(loop.sliced);
+        const auto known = sizes.next(loop.body_sizes);
+        sizes_.assign(known.begin(), known.end());
+        sizes_.insert(sizes_.end(), sizes.rest().begin(), sizes.rest().end());
+        Taken<void*> next(pointers);
+        for (void* const each : next.next(stage.outputs())) outputs_.push_back(static_cast<SizedMemory*>(each));
+        if (loop.has_limit) limit_ = std::min(limit_, *static_cast<const std::int64_t*>(next.one()));
+        if (loop.has_condition) goes_on_ = *static_cast<const std::uint8_t*>(next.one()) != 0;
+        const auto initial = next.next(loop.carried.size());
+        read_.assign(initial.begin(), initial.end());
+        sliced_ = next.next(loop.sliced);
+        captured_ = next.next(loop.captured);
+        operands_ = next.rest();
+        for (std::size_t i = 0; i < read_.size(); ++i) kept_.push_back(std::make_unique<SizedMemory>());
+        for (std::size_t i = 0; i < 1 + read_.size() + stacks_.size(); ++i) {
+            made_.push_back(std::make_unique<SizedMemory>());
+        }
+    }
+
+    void run() {
+        for (; iteration_ < limit_ && goes_on_; ++iteration_) {
+            check_run();
+            bind();
+            current_worker()->watch.maybe_check(binding_->program->cost_ns());
+            run_body();
+        }
+        run_stage();
+    }
+
+private:
+    // Binds the body to the sizes of this iteration.
+    void bind() {
+        if (binding_ && bound_sizes_ == sizes_) return;
+        part_.reset();
+        binding_ = loop_.body->bind(sizes_);
+        part_.emplace(*binding_->program);
+        bound_sizes_ = sizes_;
+    }
+
+    void run_body() {
+        bound_.clear();
+        bound_.push_back(&iteration_);
+        bound_.insert(bound_.end(), read_.begin(), read_.end());
+        for (std::size_t i = 0; i < sliced_.size(); ++i) {
+            bound_.push_back(offset(sliced_[i], iteration_ * item_bytes_[i]));
+        }
+        bound_.insert(bound_.end(), captured_.begin(), captured_.end());
+        for (std::size_t i = 0; i < made_.size(); ++i) loop_.body->place(*binding_, i, *made_[i], bound_);
+        part_->run(bound_, iteration_);
+        goes_on_ = *reinterpret_cast<const std::uint8_t*>(made_[0]->memory->data()) != 0;
+        auto size = sizes_.begin() + static_cast<std::ptrdiff_t>(loop_.body_sizes);
+        for (std::size_t i = 0; i < read_.size(); ++i) {
+            // The next iteration reads this memory and writes that which this one has read.
+            std::swap(kept_[i], made_[1 + i]);
+            read_[i] = kept_[i]->memory->data();
+            for (const std::size_t axis : loop_.carried[i]) *size++ = kept_[i]->shape.at(axis);
+        }
+        const std::size_t first = 1 + read_.size();
+        for (std::size_t i = 0; i < stacks_.size(); ++i) {
+            const SizedMemory& item = *made_[first + i];
+            stacks_[i].append(item, loop_.body->bytes_of_output(first + i, item.shape), loop_.body->pool());
+        }
+    }
+
+    void run_stage() {
+        std::vector<std::int64_t> sizes(rest_sizes_.begin(), rest_sizes_.end());
+        sizes.insert(sizes.end(), sizes_.begin() + static_cast<std::ptrdiff_t>(loop_.body_sizes), sizes_.end());
+        sizes.push_back(iteration_);
+        std::vector<void*> operands = read_;
+        for (std::size_t i = 0; i < stacks_.size(); ++i) {
+            const std::vector<std::int64_t> shape = stacks_[i].is_empty() ? shape_without(i) : stacks_[i].shape();
+            for (const std::size_t axis : loop_.stacked[i]) sizes.push_back(axis < shape.size() ? shape[axis] : 0);
+            operands.push_back(stacks_[i].is_empty() ? &iteration_ : stacks_[i].data());
+        }
+        operands.push_back(&iteration_);
+        operands.insert(operands.end(), operands_.begin(), operands_.end());
+        stage_.run(sizes, operands, outputs_);
+    }
+
+    // Returns the shape that an item would have, of a loop without iterations; empty if only a run of the body tells it.
+    std::vector<std::int64_t> shape_without(std::size_t item) {
+        if (loop_.stacked[item].empty()) return {};
+        bind();
+        return binding_->shapes[1 + read_.size() + item].value_or(std::vector<std::int64_t>{});
+    }
+
+    const DataLoop& loop_;
+    DataStage& stage_;
+    std::span<const std::int64_t> rest_sizes_;
+    std::span<const std::int64_t> item_bytes_;
+    std::vector<SizedMemory*> outputs_;
+    std::vector<void*> read_;  // the carried values
+    std::span<void* const> sliced_;
+    std::span<void* const> captured_;
+    std::span<void* const> operands_;  // of the stage, behind the loop's results
+    std::vector<Stack> stacks_;
+    std::vector<std::unique_ptr<SizedMemory>> made_;  // what an iteration gives: the condition, carried values, items
+    std::vector<std::unique_ptr<SizedMemory>> kept_;  // the memory of carried values that an iteration has given
+    std::vector<std::int64_t> sizes_;        // of the body
+    std::vector<std::int64_t> bound_sizes_;  // those that `binding_` is for
+    std::shared_ptr<const DataStage::Binding> binding_;
+    std::optional<Part> part_;
+    std::vector<void*> bound_;
+    std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
+    std::int64_t iteration_ = 0;
+    bool goes_on_ = true;
+};
+
+}  // namespace
+
+void run_data_loop(const DataLoop& loop, DataStage& stage, std::span<const std::int64_t> args,
+                   std::span<void* const> pointers) {
+    DataLoopRun(loop, stage, args, pointers).run();
+}
+
+}  // namespace treadle

@@ -1,0 +1,131 @@
+// Loops in front of stages: carried values that grow, stacked values, the sizes that the stage is bound to.
+#include "treadle/data_loop.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "treadle/check.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
+
+namespace treadle::testing {
+
+namespace {
+
+using Cells = std::vector<std::int64_t>;
+using Shapes = std::vector<std::optional<std::vector<std::int64_t>>>;
+
+// Writes whether the iteration (pointer 3) is below args[1], the args[0] cells of pointer 4, each one more, with the
+// iteration behind them, and their number as an item.
+std::int32_t grow(void* const* pointers, const std::int64_t* args, std::int64_t, void*) {
+    const std::int64_t iteration = *static_cast<const std::int64_t*>(pointers[3]);
+    *static_cast<std::uint8_t*>(pointers[0]) = iteration < args[1] ? 1 : 0;
+    const auto* const cells = static_cast<const std::int64_t*>(pointers[4]);
+    auto* const longer = static_cast<std::int64_t*>(pointers[1]);
+    *std::transform(cells, cells + args[0], longer, [](auto cell) { return cell + 1; }) = iteration;
+    *static_cast<std::int64_t*>(pointers[2]) = args[0];
+    return 0;
+}
+
+// Writes the args[0] cells of pointer 1, then the args[1] cells of pointer 2.
+std::int32_t join(void* const* pointers, const std::int64_t* args, std::int64_t, void*) {
+    const auto* const first = static_cast<const std::int64_t*>(pointers[1]);
+    const auto* const second = static_cast<const std::int64_t*>(pointers[2]);
+    std::copy(second, second + args[1], std::copy(first, first + args[0], static_cast<std::int64_t*>(pointers[0])));
+    return 0;
+}
+
+std::shared_ptr<const DataStage::Binding> binding_of(Kernel kernel, std::int64_t bound, std::vector<std::int64_t> order,
+                                                     std::vector<std::int64_t> args, Shapes shapes) {
+    StepSpec step;
+    step.kernel = kernel;
+    for (const std::int64_t number : order) step.pointers.push_back({number, 0});
+    step.args = std::move(args);
+    step.cost_ns = kCostly;
+    Builder builder;
+    builder.buffers.clear();
+    for (std::int64_t i = 0; i < bound; ++i) builder.buffers.push_back({BufferKind::bound, i});
+    builder.add(std::move(step));
+    auto binding = std::make_shared<DataStage::Binding>();
+    binding->program = builder.build();
+    binding->shapes = std::move(shapes);
+    return binding;
+}
+
+std::shared_ptr<DataStage> stage_of(std::vector<std::size_t> element_bytes, DataStage::Miss miss) {
+    return std::make_shared<DataStage>(std::move(element_bytes), BufferPool::make(1 << 20, true), std::move(miss));
+}
+
+// A program whose only step runs a loop from the cells that it is bound to, with a limit. Iteration number `last` is the
+// last one; the item of iteration i has 1 cell, or from iteration `uneven` on 2.
+std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std::int64_t uneven = 1000) {
+    auto body = stage_of({1, 8, 8}, [=](std::span<const std::int64_t> sizes) {
+        const std::int64_t item = sizes[0] - first_size < uneven ? 1 : 2;
+        return binding_of(grow, 5, {2, 3, 4, 0, 1}, {sizes[0], last},
+                          {Cells{}, Cells{sizes[0] + 1}, Cells{item}});
+    });
+    auto rest = stage_of({8}, [](std::span<const std::int64_t> sizes) {
+        return binding_of(join, 4, {3, 0, 1}, {sizes[0], sizes[1]}, {Cells{sizes[0] + sizes[1]}});
+    });
+    DataLoop loop;
+    loop.body = std::move(body);
+    loop.has_limit = true;
+    loop.carried = {{0}};
+    loop.stacked = {{}};
+    rest->set_loop(std::make_shared<const DataLoop>(std::move(loop)));
+    StepSpec step;
+    step.host = make_data_stage(std::move(rest), {-1, first_size}, {});
+    step.pointers = {{0, 0}, {1, 0}, {2, 0}};
+    step.cost_ns = kCostly;
+    Builder builder;
+    builder.buffers.clear();
+    for (std::int64_t i = 0; i < 3; ++i) builder.buffers.push_back({BufferKind::bound, i});
+    builder.add(std::move(step));
+    return builder.build();
+}
+
+// Returns what the loop gives for the cells: what they have become, then the items.
+Cells run(Program& program, Team& team, Cells cells, std::int64_t limit) {
+    SizedMemory output;
+    void* bound[] = {&output, &limit, cells.data()};
+    team.run(program, bound);
+    const auto* const found = reinterpret_cast<const std::int64_t*>(output.memory->data());
+    return {found, found + output.shape.at(0)};
+}
+
+}  // namespace
+
+TREADLE_TEST_WORKERS(a_carried_value_grows_and_items_are_stacked) {
+    Team team("t", {workers, workers});
+    const auto program = looping(100, 2);
+    for (int turn = 0; turn < 3; ++turn) {
+        CHECK(run(*program, team, {10, 20}, 3) == Cells({13, 23, 2, 2, 2, 2, 3, 4}));
+        CHECK(run(*program, team, {10, 20}, 0) == Cells({10, 20}));
+        CHECK_EQUAL(std::size_t{2 + 90 + 90}, run(*program, team, {10, 20}, 90).size());
+    }
+}
+
+TREADLE_TEST(a_condition_ends_the_loop) {
+    Team team("t", {1, 1});
+    CHECK(run(*looping(1, 1), team, {5}, 1000) == Cells({7, 1, 1, 1, 2}));
+}
+
+TREADLE_TEST(items_of_unequal_shapes_end_the_run) {
+    Team team("t", {1, 1});
+    const auto program = looping(100, 1, 2);
+    try {
+        run(*program, team, {5}, 5);
+        CHECK(false);
+    } catch (const KernelFailure& failure) {
+        CHECK_EQUAL(kItemsDiffer, failure.code);
+        CHECK_EQUAL(program->id(), failure.program);
+        CHECK_EQUAL(0, failure.step);
+    }
+    CHECK(run(*program, team, {5}, 1) == Cells({6, 0, 1}));
+}
+
+}  // namespace treadle::testing

@@ -1,0 +1,58 @@
+"""Names for the sizes of graphs that follow sizes that depend on data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.graph.dim import RealExpr, is_expression
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.ops.sizes import known_value
+
+
+class SizeNames:
+    """The names of open dimensions and numbers of one graph."""
+
+    def __init__(self) -> None:
+        self.dims: dict[str, int] = {}
+        """The expressions that names stand for, but for those that data tells."""
+        self.told: list[str] = []
+        """The names of sizes that data tells, in order."""
+        self._names: dict[int, str] = {}
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The names of all sizes: those of expressions come first."""
+        return (*self.dims, *self.told)
+
+    def named(self, size: Any) -> Any:
+        """Return the name of an expression; a number as it is."""
+        if not is_expression(size):
+            return size
+        name = self._names.get(id(size))
+        if name is None:
+            name = self._names[id(size)] = self._unused(str(size))
+            self.dims[name] = size
+        return name
+
+    def tell(self, wanted: str) -> str:
+        """Return a name like `wanted` for a size that data tells."""
+        self.told.append(self._unused(wanted))
+        return self.told[-1]
+
+    def add_known(self, graph: Graph, value: Value) -> Value | None:
+        """Return the elements of `value` as a value of `graph`, if they are known sizes; None if they are not."""
+        known = known_value(value)
+        if known is None or any(type(each) is RealExpr for each in known.reshape(-1).tolist()):
+            return None
+        return self.add_sizes(graph, value, [self.named(each) for each in known.reshape(-1).tolist()])
+
+    def add_sizes(self, graph: Graph, value: Value, elements: list[Any]) -> Value:
+        """Return a value of `graph` like `value`, whose elements are names or numbers."""
+        attrs = {"elements": tuple(elements), "shape": value.static_shape, "dtype": value.known_dtype}
+        return graph.add("sizes", [], attrs, name=value.name).output
+
+    def _unused(self, name: str) -> str:
+        while name in self.dims or name in self.told:
+            name += "'"
+        return name
