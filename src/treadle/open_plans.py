@@ -151,7 +151,7 @@ class OpenPlans:
 
     def _behind(self, name: str) -> Callable[[], RestPlans] | None:
         """Return what makes the plans of the stage of the plan `name`; None if they are not stored."""
-        return None if self._store is None else partial(RestPlans, self._store.part(behind_name(name)))
+        return None if self._store is None else partial(_rest_plans, self._store, name)
 
     def _bind(
         self, model: OpenModel, plan: Open | StoredPlan, sizes: Mapping[str, int], outputs: tuple[str, ...]
@@ -160,7 +160,7 @@ class OpenPlans:
         if not isinstance(plan, StoredPlan):
             return plan.bind(sizes)
         behind = self._behind(plan.name)
-        if self._store is not None:
+        if self._store is not None and plan.template.stages:
             compile_ = partial(_compile_stored, model, plan, outputs, behind)
             give_compilers(plan.template.stages, self._store.part(behind_name(plan.name)), compile_)
         executable = plan.bind(sizes)
@@ -391,6 +391,11 @@ class StoredStage:
 
     def _options(self) -> Options:
         return self._compiled().options
+
+
+def _rest_plans(store: PlanStore, name: str) -> RestPlans:
+    """Return the plans of the stage of the plan `name` in `store`."""
+    return RestPlans(store.part(behind_name(name)))
 
 
 def give_compilers(bodies: Sequence[StageBody], store: PlanStore, compile_: Callable[[], Compiled | Open]) -> None:

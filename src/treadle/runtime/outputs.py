@@ -75,14 +75,15 @@ class Block(NamedTuple):
 def blocks_of(specs: Sequence[ArraySpec | SizedSpec]) -> list[Block]:
     """Return blocks for the outputs that can share one: of known shape, with an axis and elements, but no objects, and
     whose memory nobody gives."""
-    groups: dict[ArraySpec, list[int]] = {}
+    groups: dict[ArraySpec | SizedSpec, list[int]] = {}
     for index, spec in enumerate(specs):
-        if isinstance(spec, SizedSpec) or spec.is_given:
-            continue
-        if spec.shape and 0 not in spec.shape and not spec.dtype.hasobject:
-            groups.setdefault(spec, []).append(index)
+        groups.setdefault(spec, []).append(index)
     blocks = []
     for spec, indices in groups.items():
+        if isinstance(spec, SizedSpec) or spec.is_given:
+            continue
+        if not spec.shape or 0 in spec.shape or spec.dtype.hasobject:
+            continue
         pitch = -(-spec.dtype.itemsize * prod(spec.shape) // _LINE) * _LINE
         count = max(1, min(MAX_SHARED, MAX_BLOCK_BYTES // pitch))
         blocks += [Block(spec, indices[at : at + count], pitch) for at in range(0, len(indices), count)]
@@ -192,7 +193,7 @@ def _sorter(indices: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Arra
 
 def _strides(block: Block) -> tuple[int, ...] | None:
     """Return the strides of the array over a block, in bytes; None if there is no gap between its outputs."""
-    spec = block.spec
-    if block.pitch == spec.dtype.itemsize * prod(spec.shape):
+    shape, size = block.spec.shape, block.spec.dtype.itemsize
+    if block.pitch == size * prod(shape):
         return None
-    return (block.pitch, *np.ndarray(spec.shape, spec.dtype, bytes(block.pitch)).strides)
+    return (block.pitch, *(size * prod(shape[axis + 1 :]) for axis in range(len(shape))))

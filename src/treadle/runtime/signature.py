@@ -82,6 +82,9 @@ class Interface:
                 f"inputs: wanted a mapping of names to arrays, got {type(given).__name__}; "
                 f"write run({{{', '.join(f'{tensor.name!r}: ...' for tensor in self.inputs)}}})"
             )
+        fitting = self._fitting(given)
+        if fitting is not None:
+            return fitting
         faults: list[str] = []
         arrays: list[Array] = []
         symbols: dict[str, Place] = {}
@@ -103,6 +106,26 @@ class Interface:
         faults.extend(f"there is no input {name!r}; the inputs are {names(self.inputs)}" for name in unknown)
         if faults:
             raise InputError("\n".join(faults))
+        return arrays
+
+    def _fitting(self, given: Mapping[str, Any]) -> list[Array] | None:
+        """Return the arrays of `given` in the order of the inputs if they are just as declared; None where arrays()
+        has to look closer."""
+        if len(given) != len(self.inputs) or self.dims is not NOTHING:
+            return None
+        sizes: dict[str, int] = {}
+        arrays = []
+        for tensor in self.inputs:
+            array, dtype, declared = given.get(tensor.name), tensor.dtype, tensor.shape
+            if type(array) is not np.ndarray or array.dtype is not dtype or not array.flags.c_contiguous:
+                return None
+            shape = array.shape
+            if dtype.hasobject or declared is None or len(declared) != len(shape):
+                return None
+            for dim, size in zip(declared, shape, strict=True):
+                if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
+                    return None
+            arrays.append(array)
         return arrays
 
     def cached_signature(self, arrays: Sequence[Array]) -> CachedSignature:

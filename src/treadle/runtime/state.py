@@ -10,7 +10,6 @@ import numpy as np
 
 from treadle import forking
 from treadle.errors import InputError, StateError
-from treadle.graph.open_dims import NOTHING
 from treadle.graph.shape import StaticShape
 from treadle.runtime.kept_arrays import Carried, Kept, Rows, Stack
 from treadle.runtime.run_options import RunOptions, check_names, request_of
@@ -211,31 +210,7 @@ class State:
     def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
         """Return the arrays of a run in the order of the inputs. Raises InputError if they do not fit."""
         kept = {name: held.array for name, held in self._by_input.items()}
-        interface = self._runner.interface
-        if not self._started or interface.dims is not NOTHING or not self._fits(inputs, kept):
-            return interface.arrays({**inputs, **kept})
-        return [kept[tensor.name] if tensor.name in kept else inputs[tensor.name] for tensor in interface.inputs]
-
-    def _fits(self, inputs: Mapping[str, Any], kept: Mapping[str, Array]) -> bool:
-        """Whether arrays need no check: what is kept has fitted before, the others are of the declared form, and sizes
-        of one name are equal."""
-        sizes: dict[str, int] = {}
-        count = len(kept)
-        for tensor in self._runner.interface.inputs:
-            array = kept.get(tensor.name)
-            if array is None:
-                array = inputs.get(tensor.name)
-                count += 1
-                if type(array) is not np.ndarray or array.dtype is not tensor.dtype or not array.flags.c_contiguous:
-                    return False
-                if array.dtype == object:  # the elements of a tensor of strings are checked one by one
-                    return False
-            if tensor.shape is None or len(tensor.shape) != array.ndim:
-                return False
-            for dim, size in zip(tensor.shape, array.shape, strict=True):
-                if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
-                    return False
-        return count == len(kept) + len(inputs)
+        return self._runner.interface.arrays({**inputs, **kept})
 
     def _start(self, inputs: Mapping[str, Any]) -> None:
         """Keep arrays of no elements, or of zeros, of the sizes that `inputs` have."""

@@ -51,6 +51,46 @@ def test_arrays_with_another_signature_are_checked(cached: CachedSignature, give
     assert cached.arrays(given) is None
 
 
+def test_arrays_that_are_just_as_declared_are_taken_as_they_are() -> None:
+    """
+    Not a view of them, which takes as long as a small kernel, whatever their sizes.
+    """
+    for rows in (4, 0, 7):
+        a = np.ones((rows, 3), np.float32)
+        found = INTERFACE.arrays({"b": B, "a": a})
+        assert found[0] is a
+        assert found[1] is B
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": A, "c": B}, "there is no input 'c'"),
+        ({"a": A, "c": B}, "input 'b' is missing"),
+        ({"a": A[:, :2].copy(), "b": B}, "axis 1 must be 3"),
+        ({"a": A, "b": B[:, None]}, "wanted rank 1"),
+        ({"a": A.astype(np.float64), "b": B}, "wanted dtype float32"),
+    ],
+)
+def test_arrays_that_differ_from_what_is_declared_are_refused(given: dict[str, object], message: str) -> None:
+    """
+    The message names the input and what is wrong with it.
+    """
+    with pytest.raises(InputError, match=message):
+        INTERFACE.arrays(given)
+
+
+def test_sizes_of_one_name_must_be_equal() -> None:
+    """
+    Both inputs are named.
+    """
+    interface = Interface((Tensor("a", F32, ("n", 3)), Tensor("b", F32, ("n",))), ())
+
+    assert interface.arrays({"a": A, "b": np.ones(4, np.float32)})[0] is A
+    with pytest.raises(InputError, match="axis 0 \\(n\\) is 2, but input 'a' has n = 4"):
+        interface.arrays({"a": A, "b": B})
+
+
 def test_lists_of_text_and_bytes_are_strings() -> None:
     """
     Bytes are UTF-8, beside str too.
