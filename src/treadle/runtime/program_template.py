@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,7 +144,9 @@ class ProgramTemplate:
         self._lock = forking.lock()
         self._live: weakref.WeakSet[Executable] = weakref.WeakSet()  # guarded by _lock, like _max_workers
         self._max_workers: list[int] = []  # of each step, with a session's caps; empty: those of the model
-        branches = (step.body for step in layout.steps if isinstance(step.body, ControlTemplate))
+        self._made_bodies = [(number, step.body) for number, step in enumerate(steps) if not isinstance(step.body, int)]
+        """The bodies that each binding makes, with the numbers of their steps."""
+        branches = (body for _, body in self._made_bodies if isinstance(body, ControlTemplate))
         self._bodies = [body for branch in branches for body in branch.bodies]
         self.stages = [step.body for step in layout.steps if isinstance(step.body, StageTemplate)]
         """The stages that its steps run, in the order of these."""
@@ -196,20 +199,18 @@ class ProgramTemplate:
     def _program(self, sizes: _native.Sizes, locations: Sequence[tuple[int, int]]) -> tuple[_native.Program, Code]:
         functions: list[PythonStep | _native.ControlStep] = []
         bodies: list[Part] = []
-        for number, step in enumerate(self._layout.steps):
-            if isinstance(step.body, int):
-                continue
+        for number, body in self._made_bodies:
             args = self._native.args(sizes, number)
-            if isinstance(step.body, ControlTemplate):
+            if isinstance(body, ControlTemplate):
                 symbols, own_sizes = args[: self._layout.symbols], args[self._layout.symbols :]
-                own = [body.bind_body(symbols) for body in step.body.bodies]
-                functions.append(step.body.form.step([body.program for body in own], own_sizes))
+                own = [each.bind_body(symbols) for each in body.bodies]
+                functions.append(body.form.step([each.program for each in own], own_sizes))
                 bodies += own
-            elif isinstance(step.body, StageTemplate):
-                functions.append(step.body.stage.step(args, step.body.counts))
-                bodies.append(step.body.stage)
+            elif isinstance(body, StageTemplate):
+                functions.append(body.stage.step(args, body.counts))
+                bodies.append(body.stage)
             else:
-                functions.append(step.body(args))
+                functions.append(body(args))
         program = self._native.bind(sizes, locations, self._max_workers, functions)
         return program, self._code._replace(bodies=bodies)
 
@@ -240,7 +241,7 @@ class ProgramTemplate:
     def _shapes(self, sizes: _native.Sizes) -> list[tuple[int, ...] | None]:
         values = iter(self._native.requested(sizes))
         return [
-            tuple([next(values) for _ in output.shape]) if isinstance(output, OutputTemplate) else None
+            tuple(islice(values, len(output.shape))) if isinstance(output, OutputTemplate) else None
             for output in self._layout.outputs
         ]
 

@@ -46,6 +46,8 @@ def request_of(options: RunOptions, plain: Request, own: _native.RunLimits | Non
 
     Raises ThreadSettingError or InputError for a value that cannot be.
     """
+    if not options and own is None:
+        return plain
     intra_op, inter_op = options.get("intra_op"), options.get("inter_op")
     timeout, cancel, priority = options.get("timeout"), options.get("cancel"), options.get("priority", 0)
     seconds = checked_timeout(timeout)
