@@ -86,6 +86,17 @@ _F64 = _Precision(
     infinite=710.0,
 )  # fmt: skip
 
+_EXP2 = (
+    1.0, 0.6931470036506653, 0.24022246897220612, 0.0555071085691452, 0.009671291336417198, 0.0013269521296024323,
+)  # fmt: skip
+"""f32: 2 ** r for |r| <= 1 / 2, within 1e-7 of it"""
+
+_BIAS = 127
+"""Of the exponent of f32."""
+
+_LOWEST_POWER = 0.25 - _BIAS
+"""Rounds to -_BIAS, whose power of two has no bit set."""
+
 
 def _precision(x: ir.Value) -> _Precision:
     return _F64 if is_double(x) else _F32
@@ -123,6 +134,23 @@ def exp_below_one(k: Kernel, x: ir.Value) -> ir.Value:
     r = _remainder(k, x, k.b.fsub(shifted, start))
     curved = mad(k, k.b.fmul(r, r), polynomial(k, r, _precision(x).tail), r)
     return mad(k, curved, power, power)
+
+
+def exp_weight(k: Kernel, x: ir.Value) -> ir.Value:
+    """e ** x for x <= 0, within 2e-7 of it and |x| * 8e-8 of it more, 0 where `exp_below_one` is 0: the exp of weights
+    beside one that is 1, whose small ones need not have all digits.
+
+    2 ** (x * log2(e)), whose remainder is exact: `exp_below_one` subtracts multiples of ln(2) in two steps. f64 is not
+    worth a polynomial of its own.
+    """
+    if is_double(x):
+        return exp_below_one(k, x)
+    x = at_least(k, k.b.fmul(x, like(x, LOG2E)), _LOWEST_POWER)
+    shifted = k.b.fadd(x, like(x, magic(x) + _BIAS))
+    pattern = bits_of(k, shifted)
+    power = float_from_bits(k, k.b.shl(pattern, like(pattern, 23)))
+    remainder = k.b.fsub(x, k.b.fsub(shifted, like(x, magic(x) + _BIAS)))
+    return k.b.fmul(polynomial(k, remainder, _EXP2), power)
 
 
 def _exp_near_zero(k: Kernel, x: ir.Value, n: ir.Value) -> ir.Value:

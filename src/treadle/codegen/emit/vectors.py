@@ -122,3 +122,11 @@ def take(k: Kernel, value: ir.Value, lanes: Sequence[int] | range) -> ir.Value:
     if len(lanes) == 1:
         return k.b.extract_element(value, I32(lanes[0]))
     return k.b.shuffle_vector(value, undefined(value.type), lane_numbers(tuple(lanes)))
+
+
+def joined(k: Kernel, parts: Sequence[ir.Value]) -> ir.Value:
+    """The lanes of `parts`, 1, 2, 4 ... vectors of equally many lanes, one vector after another."""
+    while len(parts) > 1:
+        both = lane_numbers(tuple(range(2 * lanes_of(parts[0].type))))
+        parts = [k.b.shuffle_vector(*pair, both) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
 
 from treadle.codegen.emit.bfloat import join_bf16, round_and_join
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import either, loop, switch, when
-from treadle.codegen.emit.math_exp import exp_below_one
+from treadle.codegen.emit.math_exp import exp_weight
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
-from treadle.codegen.emit.vectors import constant, like
+from treadle.codegen.emit.vectors import constant, joined, like, take
+from treadle.codegen.kernels.attention_mask import until_all_see, visible_keys
 from treadle.codegen.kernels.attention_query import Queries, SingleQuery
 from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
@@ -29,6 +31,9 @@ from treadle.codegen.kernels.softmax import divisor, finite
 from treadle.dtypes import DType, bf16, i64
 from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
+
+_POWERS = 4
+"""Vectors of scores whose powers are computed side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,29 +195,33 @@ class Attention:
         """One block of query rows."""
         k, args, dtype = self.k, self.args, self.dtype
         width = block.vectors * self.lanes
-        panel = k.scratch
+        peaks = k.scratch
+        panel = k.at(peaks, width, dtype)
         scores = k.at(panel, k.mul(args.depth, width), dtype)
         result = k.at(scores, k.mul(matrices.keys, width), dtype)
         q = k.at(matrices.q, k.mul(block.first, args.q_row), dtype)
         strides, sizes = (args.q_depth, args.q_row), (args.depth, block.queries)
         copy_panel(k, self.spec.q_source, panel, q, strides, sizes, dtype, width)
 
-        def store_scores(sums: list[ir.Value], row: Index) -> None:
-            self._store(sums, scores, row, block.vectors)
-
-        keys = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
-        overlap = matrices.keys if self.spec.open_keys else None
-        rows = _Rows("key", self.spec.key_rows, matrices.large_key_blocks, matrices.key_blocks, overlap)
-        self._product(rows, keys, (args.depth, self.spec.whole_depth), block.vectors, store_scores)
-        tops = self._peaks(matrices, block, scores)
+        factors = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
+        keys: Index = matrices.keys
+        if self.spec.hides:
+            masks = self._masks(block)
+            seen = visible_keys(k, self.epilogue, matrices.epilogue, keys, block.first, masks)
+            keys = until_all_see(k, seen, keys, partial(self._scores, matrices, block, factors, scores, peaks), dtype)
+            tops = self._tops(block, peaks)
+        else:
+            tops = self._scores(matrices, block, factors, scores, peaks, keys)
+        if self.spec.safe:
+            tops = [finite(k, top, dtype) for top in tops]
         powers = self._bf16_powers if self.spec.bf16_dot else self._powers
-        factors = powers(tops, scores, matrices.keys)
+        shares = powers(tops, scores, keys)
 
         def store_result(sums: list[ir.Value], row: Index) -> None:
-            scaled = [k.b.fmul(value, factors[number % block.vectors]) for number, value in enumerate(sums)]
+            scaled = [k.b.fmul(value, shares[number % block.vectors]) for number, value in enumerate(sums)]
             self._store(scaled, result, row, block.vectors)
 
-        turns = matrices.keys
+        turns = keys
         values = Factors(matrices.v, self.v_column, args.v_row, scores, width)
         if self.spec.bf16_dot:
             turns = k.div(turns, 2)
@@ -222,6 +231,32 @@ class Attention:
         rows = _Rows("width", self.spec.width_rows, args.large_width_blocks, args.width_blocks)
         self._product(rows, values, (turns, self.spec.whole_keys), block.vectors, store_result)
         self._write(matrices.out, result, block)
+
+    def _scores(
+        self, matrices: Matrices, block: Block, factors: Factors, scores: ir.Value, peaks: ir.Value, keys: Index
+    ) -> list[ir.Value]:
+        """The scores of the first `keys` keys. Returns, and leaves at `peaks`, the greatest one of each query."""
+        k, lanes, dtype = self.k, self.lanes, self.dtype
+        peak = Fold("peak", dtype)
+        neutral: list[ir.Value] = [peak.neutral(lanes)] * block.vectors
+
+        def finish(sums: list[ir.Value], row: Index) -> None:
+            if not self.epilogue.is_long:
+                sums = self._finish(sums, row, matrices, block, peaks)
+            self._store(sums, scores, row, block.vectors)
+
+        self._store(neutral, peaks, 0, block.vectors)
+        blocks, large = matrices.key_blocks, matrices.large_key_blocks
+        if self.spec.hides:
+            blocks, large = self._blocks_of(keys)
+        rows = _Rows("key", self.spec.key_rows, large, blocks, keys if self.spec.open_keys else None)
+        self._product(rows, factors, (self.args.depth, self.spec.whole_depth), block.vectors, finish)
+        if self.epilogue.is_long:
+            with loop(k, 0, keys, name="score") as key:
+                start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)
+                raw = [load(k, start, v * lanes, dtype, lanes) for v in range(block.vectors)]
+                self._store(self._finish(raw, key.index, matrices, block, peaks), start, 0, block.vectors)
+        return self._tops(block, peaks)
 
     def _product(
         self,
@@ -265,35 +300,56 @@ class Attention:
         for number, value in enumerate(sums):
             store(self.k, value, start, number * self.lanes, self.dtype)
 
-    def _peaks(self, matrices: Matrices, block: Block, scores: ir.Value) -> list[ir.Value]:
-        """The greatest score of each query, after the epilogue has been applied to all of them."""
+    def _finish(
+        self, sums: list[ir.Value], row: Index, matrices: Matrices, block: Block, peaks: ir.Value
+    ) -> list[ir.Value]:
+        """The scores of the keys from `row` on, after the epilogue; `peaks` become the greatest of each query."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
-        peak = Fold("peak", dtype)
+        peak, masks = Fold("peak", dtype), self._masks(block)
+        tops = [load(k, peaks, v * lanes, dtype, lanes) for v in range(block.vectors)]
+        scores = []
+        for number, value in enumerate(sums):
+            r, v = divmod(number, block.vectors)
+            first = k.add(block.first, v * lanes)
+            scores.append(self.epilogue.apply(value, matrices.epilogue, k.add(row, r), first, masks[v]))
+            tops[v] = peak.join(k, scores[-1], tops[v])
+        self._store(tops, peaks, 0, block.vectors)
+        return scores
+
+    def _masks(self, block: Block) -> list[ir.Value | None]:
+        """For each vector of queries the lanes that are queries; None where all are."""
+        k, lanes = self.k, self.lanes
         masks: list[ir.Value | None] = [None] * block.vectors
         if self.spec.ragged and (self.spec.open_queries or block.vectors == self.spec.edge):
             masks[-1] = lane_mask(k, k.sub(block.queries, (block.vectors - 1) * lanes), lanes)
-        with loop(k, 0, matrices.keys, carry=[peak.neutral(lanes)] * block.vectors, name="peak") as key:
-            start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)
-            peaks = []
-            for v, mask in enumerate(masks):
-                value = load(k, start, v * lanes, dtype, lanes)
-                if self.epilogue.expr is not None:
-                    first = k.add(block.first, v * lanes)
-                    value = self.epilogue.apply(value, matrices.epilogue, key.index, first, mask)
-                    store(k, value, start, v * lanes, dtype)
-                peaks.append(peak.join(k, value, key.carry[v]))
-            key.next(*peaks)
-        return [finite(k, top, dtype) for top in key.carry] if self.spec.safe else key.carry
+        return masks
+
+    def _tops(self, block: Block, peaks: ir.Value) -> list[ir.Value]:
+        return [load(self.k, peaks, v * self.lanes, self.dtype, self.lanes) for v in range(block.vectors)]
 
     def _powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index) -> list[ir.Value]:
         """Replaces each score by exp(score - top). Returns 1 / the sum of each query's powers."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
-        with loop(k, 0, keys, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
-            start = k.at(scores, k.mul(key.index, len(tops) * lanes), dtype)
-            powers = [self._power(start, v * lanes, top) for v, top in enumerate(tops)]
-            for v, power in enumerate(powers):
-                store(k, power, start, v * lanes, dtype)
-            key.next(*(k.b.fadd(total, power) for total, power in zip(key.carry, powers, strict=True)))
+        vectors = len(tops)
+
+        def replace(key: Index, count: int, totals: list[ir.Value]) -> list[ir.Value]:
+            """Those of `count` keys as one wide vector, so that the steps of all their vectors alternate."""
+            start = k.at(scores, k.mul(key, vectors * lanes), dtype)
+            wide = load(k, start, 0, dtype, count * vectors * lanes)
+            powers = exp_weight(k, k.b.fsub(wide, joined(k, tops * count)))
+            store(k, powers, start, 0, dtype)
+            for number in range(count * vectors):
+                own = take(k, powers, range(number * lanes, (number + 1) * lanes))
+                totals[number % vectors] = k.b.fadd(totals[number % vectors], own)
+            return totals
+
+        together = max(1, _POWERS // vectors)
+        most = k.mul(k.div(keys, together), together)
+        totals: list[ir.Value] = [constant(dtype, 0.0, lanes)] * vectors
+        with loop(k, 0, most, together, carry=totals, name="power") as key:
+            key.next(*replace(key.index, together, list(key.carry)))
+        with loop(k, most, keys, carry=key.carry, name="last.power") as key:
+            key.next(*replace(key.index, 1, list(key.carry)))
         return self._shares(key.carry)
 
     def _bf16_powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index) -> list[ir.Value]:
@@ -312,7 +368,7 @@ class Attention:
         return self._shares(key.carry)
 
     def _power(self, scores: ir.Value, at: int, top: ir.Value) -> ir.Value:
-        return exp_below_one(self.k, self.k.b.fsub(load(self.k, scores, at, self.dtype, self.lanes), top))
+        return exp_weight(self.k, self.k.b.fsub(load(self.k, scores, at, self.dtype, self.lanes), top))
 
     def _shares(self, totals: list[ir.Value]) -> list[ir.Value]:
         """1 / the sum of each query's powers."""

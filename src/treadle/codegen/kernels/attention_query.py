@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop, when
-from treadle.codegen.emit.math_exp import exp_below_one
+from treadle.codegen.emit.math_exp import exp_weight
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.types import I32
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
@@ -113,7 +113,7 @@ class SingleQuery:
         k, dtype, lanes = self.k, self.dtype, self.lanes
         tops = splat(k, top, lanes)
         with loop(k, 0, self.args.keys, lanes, carry=[constant(dtype, 0.0)], name="power") as key:
-            powers = exp_below_one(k, k.b.fsub(load(k, scores, key.index, dtype, lanes), tops))
+            powers = exp_weight(k, k.b.fsub(load(k, scores, key.index, dtype, lanes), tops))
             store(k, powers, scores, key.index, dtype)
             total = key.carry[0]
             for lane in range(lanes):

@@ -10,6 +10,7 @@ from treadle.graph.dim import ceil_div, divides, equals, is_expression, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
+from treadle.passes.lower.attention_mask import can_hide
 from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands, packed_rows
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
@@ -82,7 +83,12 @@ def _attention_call(
     lanes = ctx.target.lanes(dtype)
     cache = ctx.target.l2 // dtype.size
     longest, keys = (queries, products.keys) if texts is None else (texts.longest, texts.longest)
-    tiles = choose_tiles(longest, keys, depth, width, lanes, ctx.target.registers, cache, any_number=texts is not None)
+    hides = can_hide(node.attrs.get("epilogue"))
+    tiles = choose_tiles(
+        *(longest, keys, depth, width, lanes, ctx.target.registers, cache),
+        any_number=texts is not None,
+        fewer_keys=hides,
+    )
     block = tiles.vectors * lanes
     blocks = ceil_div(longest, block)
     if texts is not None:
@@ -117,7 +123,7 @@ def _attention_call(
         out_batch=_batch_steps(out, len(batch)),
         epilogue_batch=tuple(_batch_steps(operand, len(batch)) for operand in epilogue),
     )
-    scratch = (depth + keys + width) * block + (keys // 2 * width if products.bf16_dot else 0)
+    scratch = (1 + depth + keys + width) * block + (keys // 2 * width if products.bf16_dot else 0)
     spec = _spec(node, products, dtype, tiles, epilogue, lanes)
     operands = tuple(operand.value for operand in (q, k, v, *epilogue))
     if spec.single_query != "never":
@@ -144,6 +150,7 @@ def _spec(
     node: Node, products: Products, dtype: DType, tiles: Tiles, epilogue: Sequence[Operand], lanes: int
 ) -> AttentionSpec:
     queries, depth = products.queries, products.depth
+    hides = can_hide(node.attrs.get("epilogue"))
     whole_queries = divides(lanes, queries)
     single = _single_query(products)
     return AttentionSpec(
@@ -156,7 +163,8 @@ def _spec(
         shared_keys=single != "never" and "repeats" in node.attrs,
         ragged=not whole_queries,
         key_rows=tiles.keys.heights,
-        open_keys=is_expression(products.keys),
+        open_keys=hides or is_expression(products.keys),
+        hides=hides,
         width_rows=tiles.width.heights,
         q_source=_source(products.q, whole=whole_queries and divides(lanes, depth)),
         k_source=_source(products.k, whole=False) if single != "never" else "",

@@ -37,13 +37,14 @@ def choose_tiles(
     cache: int,
     *,
     any_number: bool = False,
+    fewer_keys: bool = False,
 ) -> Tiles:
     """The blocks that need the least time; one vector of queries where more would not fit half of `cache` elements.
 
     The time of open sizes is that of many queries and many keys. With `any_number`, matrices may have fewer queries and
-    keys than given.
+    keys than given, with `fewer_keys` fewer keys.
     """
-    open_keys = any_number or is_expression(keys)
+    open_keys = any_number or fewer_keys or is_expression(keys)
     best: tuple[float, Tiles] | None = None
     total = ceil_div(MANY_ROWS if any_number or is_expression(queries) else queries, lanes)
     turns = MANY_ROWS if open_keys else keys

@@ -16,10 +16,10 @@ KEY_VECTORS = 4
 class AttentionSpec(EpilogueSpec):
     """Parameters. Pointers: out, q, k, v, operands of the epilogue; with `packed`, then the offsets of the texts.
 
-    The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: queries
-    [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those
-    of v. Of a single query: a panel of keys [depth, KEY_VECTORS vectors]; then scores, as many as whole panels have, of
-    it or with `shared_keys` of each query that shares the keys.
+    The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: greatest
+    scores [lanes], queries [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with
+    `bf16_dot`, then those of v. Of a single query: a panel of keys [depth, KEY_VECTORS vectors]; then scores, as many
+    as whole panels have, of it or with `shared_keys` of each query that shares the keys.
     """
 
     family: ClassVar[str] = "attention"
@@ -43,6 +43,9 @@ class AttentionSpec(EpilogueSpec):
     open_keys: bool
     """The kernel serves any number of keys: blocks may overlap, and keys that are fewer than a block are done one by
     one."""
+    hides: bool
+    """The epilogue may hide keys from queries: the last ones that no query of a block sees are not multiplied. Any
+    number of keys is served, as with `open_keys`."""
     width_rows: tuple[int, ...]
     """The one or two heights of register blocks of the result."""
     q_source: str

@@ -1,0 +1,76 @@
+"""Which keys a mask hides from all queries of a block: those after the last key that one of them sees.
+
+A key is hidden where its score would be `_HIDDEN` or less if the product of query and key were 0, as with masks that
+add -inf or the lowest number. Beside any other key its weight is 0, whatever the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.lanes import any_lane, repeat_while
+from treadle.codegen.emit.types import I1
+from treadle.codegen.emit.vectors import constant, like
+from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
+from treadle.dtypes import DType, f32, f64
+
+_HIDDEN = {f32: -1e37, f64: -1e307}
+"""Products change numbers beyond these by no more than an ulp; two such numbers that differ do so by more than exp can
+tell from infinity."""
+
+_STEP = 8
+"""The number of keys that are multiplied is a multiple of this, as that of all keys may be."""
+
+
+def visible_keys(
+    k: Kernel,
+    epilogue: Epilogue,
+    operands: list[Operand],
+    keys: Index,
+    queries: Index,
+    lanes: Sequence[ir.Value | None],
+) -> Index:
+    """How many of `keys`, counted from the first, some query sees; all where none sees any. `lanes` are those of each
+    vector of the queries from `queries` on that are queries, None for all."""
+
+    def sees(key: Index) -> ir.Value:
+        found: ir.Value = I1(0)
+        for number, mask in enumerate(lanes):
+            nothing = constant(epilogue.dtype, 0.0, epilogue.lanes)
+            first = k.add(queries, number * epilogue.lanes)
+            seen = _above(k, epilogue.apply(nothing, operands, key, first, mask), epilogue.dtype)
+            found = k.b.or_(found, any_lane(k, seen if mask is None else k.b.and_(seen, mask)))
+        return found
+
+    def unfinished(state: list[ir.Value]) -> ir.Value:
+        return k.b.and_(k.less(0, state[0]), k.b.not_(sees(k.max(k.sub(state[0], 1), 0))))
+
+    (count,) = repeat_while(k, [as_i64(keys)], unfinished, lambda state: [k.sub(state[0], 1)])
+    whole = k.min(k.mul(k.div(k.add(count, _STEP - 1), _STEP), _STEP), keys)
+    return k.b.select(k.less(0, count), as_i64(whole), as_i64(keys))
+
+
+def until_all_see(
+    k: Kernel, visible: Index, keys: Index, compute: Callable[[Index], list[ir.Value]], dtype: DType
+) -> Index:
+    """Calls `compute` for the `visible` keys. It returns the greatest scores of the queries; where one of them sees no
+    key, all keys weigh the same for it, so that it is called again for all `keys`. Returns for how many it was called
+    last.
+    """
+
+    def turn(state: list[ir.Value]) -> list[ir.Value]:
+        blind: ir.Value = I1(0)
+        for top in compute(state[0]):
+            blind = k.b.or_(blind, any_lane(k, k.b.not_(_above(k, top, dtype))))
+        again = k.b.and_(blind, k.less(state[0], keys))
+        return [k.b.select(again, as_i64(keys), state[0]), again]
+
+    return repeat_while(k, [as_i64(visible), I1(1)], lambda state: state[1], turn)[0]
+
+
+def _above(k: Kernel, scores: ir.Value, dtype: DType) -> ir.Value:
+    """Whether `scores` are none of hidden keys; NaN is none."""
+    return k.b.fcmp_unordered(">", scores, like(scores, _HIDDEN[dtype]))
