@@ -4,58 +4,54 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "treadle"
 
 
-def modules(folder: Path = PACKAGE) -> Iterator[tuple[str, ast.Module]]:
-    """Yields each module of the package in `folder`: its dotted name and its syntax tree."""
+@cache
+def modules(folder: Path = PACKAGE) -> dict[str, tuple[ast.Import | ast.ImportFrom, ...]]:
+    """Maps the dotted name of each module of the package in `folder` to its import statements, also those inside of
+    functions; without those for type checkers alone and relative ones. Each file is parsed once a process."""
+    found = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        yield name, ast.parse(path.read_text(encoding="utf-8"), str(path))
+        found[name] = tuple(_statements(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+    return found
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Yields each module that `tree` imports, and whether it does so when it is itself imported.
-
-    Imports for type checkers alone do not count; imports inside functions count as late ones.
-    """
-    late = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-    }
-    for node in _imports(tree):
-        yield from ((name, id(node) not in late) for name in _names(node))
-        if isinstance(node, ast.ImportFrom):
-            yield str(node.module), id(node) not in late
+def imports(statements: tuple[ast.Import | ast.ImportFrom, ...]) -> Iterator[str]:
+    """Yields each name that `statements` import: of `from a import b` both `a.b` and `a`."""
+    for statement in statements:
+        yield from _names(statement)
+        if isinstance(statement, ast.ImportFrom):
+            yield str(statement.module)
 
 
-def dependencies(tree: ast.Module, known: Container[str]) -> set[str]:
-    """Returns the modules of `known` that `tree` imports anywhere: of `from a import b` it is `a.b` if that is a
-    module."""
-    names = {name for node in _imports(tree) for name in _names(node)}
+def dependencies(statements: tuple[ast.Import | ast.ImportFrom, ...], known: Container[str]) -> set[str]:
+    """Returns the modules of `known` that are imported: of `from a import b` it is `a.b` if that is a module."""
+    names = {name for statement in statements for name in _names(statement)}
     return {owner for name in names for owner in [name if name in known else name.rpartition(".")[0]] if owner in known}
 
 
-def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yields the import statements that do more than tell a type checker."""
-    typing_only = {
-        id(node)
-        for test in ast.walk(tree)
-        if isinstance(test, ast.If) and isinstance(test.test, ast.Name) and test.test.id == "TYPE_CHECKING"
-        for node in ast.walk(test)
-    }
-    for node in ast.walk(tree):
-        absolute = isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module and not node.level)
-        if absolute and id(node) not in typing_only:
-            yield node
+def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yields the imports in the blocks of `node`. Only statements are looked at, as expressions have none."""
+    if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module and not node.level):
+        yield node
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        inner = getattr(node, field, ())
+        if isinstance(inner, list) and not (field == "body" and _for_type_checkers(node)):
+            for each in inner:
+                yield from _statements(each)
 
 
-def _names(node: ast.Import | ast.ImportFrom) -> list[str]:
-    prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-    return [f"{prefix}{alias.name}" for alias in node.names]
+def _for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _names(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    prefix = f"{statement.module}." if isinstance(statement, ast.ImportFrom) else ""
+    return [f"{prefix}{alias.name}" for alias in statement.names]

@@ -68,11 +68,11 @@ def test_parts_import_only_lower_layers() -> None:
     No module imports a part of its own layer or of a higher one.
     """
     wrong = []
-    for module, tree in modules():
+    for module, statements in modules().items():
         part = module.split(".")[1] if "." in module else ""
         if part in ("", "__main__"):
             continue
-        for imported, _ in imports(tree):
+        for imported in imports(statements):
             names = imported.split(".")
             other = names[1] if names[0] == "treadle" and len(names) > 1 else ""
             if other in RANK and other != part and RANK[other] <= RANK[part]:
@@ -86,10 +86,10 @@ def test_no_imports_close_a_circle(folder: str) -> None:
     """
     No module imports itself through others, neither when it is imported nor inside of its functions.
     """
-    trees = dict(modules(ROOT / folder))
-    order = TopologicalSorter({module: dependencies(tree, trees) - {module} for module, tree in trees.items()})
+    found = modules(ROOT / folder)
+    order = TopologicalSorter({module: dependencies(each, found) - {module} for module, each in found.items()})
 
-    assert len(trees) > 20
+    assert len(found) > 20
     order.prepare()  # raises CycleError, which names a circle
 
 
@@ -97,7 +97,7 @@ def test_every_part_has_a_layer() -> None:
     """
     A new folder or module of the package must be given its place in the order.
     """
-    parts = {module.split(".")[1] for module, _ in modules() if "." in module}
+    parts = {module.split(".")[1] for module in modules() if "." in module}
 
     assert parts - set(RANK) <= {"__main__", "_native"}
 
@@ -109,8 +109,8 @@ def test_libraries_are_imported_only_where_they_belong() -> None:
     """
     wrong = [
         f"{module} imports {imported}"
-        for module, tree in modules()
-        for imported, _ in imports(tree)
+        for module, statements in modules().items()
+        for imported in imports(statements)
         for library, homes in CONFINED.items()
         if inside(imported, (library,)) and not inside(module, homes)
     ]
@@ -124,8 +124,8 @@ def test_kernels_are_generated_without_numpy() -> None:
     """
     wrong = [
         module
-        for module, tree in modules()
-        if inside(module, WITHOUT_NUMPY) and any(inside(imported, ("numpy",)) for imported, _ in imports(tree))
+        for module, statements in modules().items()
+        if inside(module, WITHOUT_NUMPY) and any(inside(imported, ("numpy",)) for imported in imports(statements))
     ]
 
     assert not wrong
@@ -136,6 +136,6 @@ def test_only_declared_libraries_are_imported() -> None:
     Everything the package imports is in the standard library or among its dependencies.
     """
     declared = {"treadle", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes", "cloudpickle", "torch"}
-    foreign = {imported.split(".")[0] for _, tree in modules() for imported, _ in imports(tree)}
+    foreign = {imported.split(".")[0] for statements in modules().values() for imported in imports(statements)}
 
     assert foreign - declared <= set(sys.stdlib_module_names)

@@ -34,7 +34,7 @@ def test_everything_else_works_without_it() -> None:
     Every module outside the two that serve PyTorch is imported, a graph runs, and a .pt file is refused with the
     reason.
     """
-    names = [name for name, _ in modules() if not name.startswith(NEEDS_TORCH) and not name.endswith("__main__")]
+    names = [name for name in modules() if not name.startswith(NEEDS_TORCH) and not name.endswith("__main__")]
     assert "treadle.frontends.torch" in names
     program = PROGRAM.format(names=names)
     said = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True).stdout
