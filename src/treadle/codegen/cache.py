@@ -27,6 +27,8 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 _PARTIAL = ".partial"
 _SHARE = 4
 """One file may take a quarter of the folder's limit."""
+_KEPT = 7 / 8
+"""The share of the folder's limit that is kept when files have to go: the next store must not look through it again."""
 _PARTIAL_SECONDS = 3600
 """An unfinished file of this age was left by a process that died while it wrote."""
 
@@ -38,7 +40,7 @@ class KernelCache:
         self._folder = folder
         self._path = path
         self._max_bytes = max_bytes
-        self._stored = False
+        self._stored = 0
 
     def load(self, key: str) -> bytes | None:
         """Returns the content stored under `key`; None if there is none, or if the file is damaged."""
@@ -112,11 +114,12 @@ class KernelCache:
     def finish(self, partial: str, key: str) -> None:
         """Renames the unfinished file `partial` to `key`, replacing any previous file."""
         try:
+            size = os.stat(partial, dir_fd=self._folder).st_size
             os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except OSError as error:
             self.abandon(partial, error)
         else:
-            self._stored = True
+            self._stored += max(size, 1)
 
     def abandon(self, partial: str, error: OSError | None = None) -> None:
         """Removes the unfinished file `partial`; warns if the reason is an `error`."""
@@ -129,9 +132,21 @@ class KernelCache:
         _warn(f"compiled kernels cannot be kept in {self._path}: {error.strerror}")
 
     def trim(self) -> None:
-        """After a store, removes the least recently used files until the folder fits its limit."""
+        """After a store, removes the least recently used files if the folder may hold more than its limit.
+
+        Looking through the folder takes time for each file in it. So a process does that at its first store, and again
+        when it has stored a quarter of what was free then: other processes may have stored as much.
+        """
         if not self._stored:
             return
+        status = os.fstat(self._folder)
+        folder = (status.st_dev, status.st_ino, self._max_bytes)
+        unscanned = _UNSCANNED.get(folder, 0) - self._stored
+        self._stored = 0
+        _UNSCANNED[folder] = unscanned if unscanned > 0 else self._remove_excess() // 4
+
+    def _remove_excess(self) -> int:
+        """Removes the files that were not used for longest if the folder exceeds its limit; returns the bytes free."""
         files: list[tuple[float, int, str]] = []
         with suppress(OSError):
             for entry in os.scandir(self._folder):
@@ -141,13 +156,20 @@ class KernelCache:
                         files.append((status.st_mtime, status.st_size, entry.name))
                     elif status.st_mtime < time.time() - _PARTIAL_SECONDS:
                         os.unlink(entry.name, dir_fd=self._folder)
-        excess = sum(size for _, size, _ in files) - self._max_bytes
+        held = sum(size for _, size, _ in files)
+        if held <= self._max_bytes:
+            return self._max_bytes - held
         for _, size, name in sorted(files):
-            if excess <= 0:
+            if held <= self._max_bytes * _KEPT:
                 break
             with suppress(OSError):
                 os.unlink(name, dir_fd=self._folder)
-            excess -= size
+            held -= size
+        return max(0, self._max_bytes - held)
+
+
+_UNSCANNED: dict[tuple[int, int, int], int] = {}
+"""Bytes that this process may still store before it looks through a folder, by device, inode and limit."""
 
 
 def _touch(file: int) -> None:

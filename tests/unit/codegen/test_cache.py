@@ -181,7 +181,7 @@ def test_the_default_folder_follows_the_desktop_standard(monkeypatch: pytest.Mon
 
 def test_the_least_recently_used_files_are_removed(folder: Path) -> None:
     """
-    Beyond the limit. Unfinished files of dead writers are removed too.
+    Beyond the limit, down to seven eighths of it. Unfinished files of dead writers are removed too.
     """
     with open_cache() as opened:
         assert opened is not None
@@ -191,10 +191,29 @@ def test_the_least_recently_used_files_are_removed(folder: Path) -> None:
         (folder / "dead.partial").write_bytes(b"x")
         os.utime(folder / "dead.partial", (1e9, 1e9))
         assert opened.load("k3") == bytes(400)
-        small = KernelCache(opened._folder, folder, 1000)
+        small = KernelCache(opened._folder, folder, 1100)
         small.store("new", b"")
         small.trim()
         assert {path.name for path in folder.iterdir()} == {"new", "k0", "k3"}
+
+
+def test_a_folder_is_looked_through_when_it_may_be_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    At the first store of a process, then after a quarter of what was free: not at each store, which takes the longer
+    the more files there are.
+    """
+    looked: list[int] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looked.append(len([*folder.iterdir()])) or scan(path))
+    monkeypatch.setenv("TREADLE_CACHE_MB", "1")
+
+    for number in range(40):
+        with open_cache() as opened:
+            assert opened is not None
+            opened.store(f"k{number}", bytes(50_000))
+        assert sum(path.stat().st_size for path in folder.iterdir()) <= 1 << 20
+    assert looked[:3] == [1, 6, 10]
+    assert len(looked) < 30
 
 
 def test_the_key_covers_everything_that_shapes_the_code() -> None:
