@@ -25,11 +25,22 @@ settings.register_profile("treadle", deadline=None, derandomize=True, suppress_h
 settings.load_profile("treadle")  # no verdict depends on the machine's speed, nor on which examples came up
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m alone` or `-m "not alone"`, files of which no test is wanted are not imported."""
+    wanted = {"alone": True, "not alone": False}.get(config.option.markexpr)
+    is_other = wanted is not None and collection_path.is_file() and is_alone(collection_path) is not wanted
+    return True if is_other else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folders = [Path(__file__).parent / name for name in ALONE]
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in folders):
+        if is_alone(item.path):
             item.add_marker("alone")
+
+
+def is_alone(path: Path) -> bool:
+    """True if `path` is one of ALONE or in one of its folders."""
+    return any(path.is_relative_to(Path(__file__).parent / name) for name in ALONE)
 
 
 @pytest.fixture(params=[knobs.get("TREADLE_ISA")] if knobs.get("TREADLE_ISA") else targets.available_isas())
