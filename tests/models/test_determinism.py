@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 
@@ -92,8 +93,9 @@ def test_a_model_has_the_same_bits_at_every_setting(
     assert len(workers) > 1 or not larger, "nothing was shared: the test shows nothing"
 
 
+@cache
 def digests_of_process(**environment: str) -> dict[str, str]:
-    """Returns the digests that a new process prints with these variables set."""
+    """Returns the digests that a new process prints with these variables set; one process serves several tests."""
     command = [sys.executable, "-m", "tests.models.digests"]
     output = subprocess.run(
         command, env=os.environ | environment, check=True, capture_output=True, text=True, timeout=110
@@ -101,21 +103,20 @@ def digests_of_process(**environment: str) -> dict[str, str]:
     return json.loads(output.stdout)
 
 
-def test_processes_agree_whatever_their_environment() -> None:
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TREADLE_INTRA_OP_THREADS": "3", "TREADLE_INTER_OP_THREADS": "2", "TREADLE_SPIN_US": "0"},
+        {"TREADLE_INTRA_OP_THREADS": "3", "TREADLE_PARALLEL_BACKEND": "openmp"},
+        {"TREADLE_INTRA_OP_THREADS": "3", "TREADLE_PARALLEL_BACKEND": "tbb"},
+    ],
+    ids=["limits", "openmp", "tbb"],
+)
+def test_processes_agree_whatever_their_environment(environment: dict[str, str]) -> None:
     """
-    A process with other limits in its environment computes the same bits.
+    A process with other limits, or with another backend to distribute the chunks of an op, computes the same bits.
     """
     wanted = digests_of_process(TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1")
 
     assert len(wanted) > len(CASES)
-    assert digests_of_process(TREADLE_INTRA_OP_THREADS="3", TREADLE_INTER_OP_THREADS="2", TREADLE_SPIN_US="0") == wanted
-
-
-@pytest.mark.parametrize("backend", ["openmp", "tbb"])
-def test_all_backends_agree(backend: str) -> None:
-    """
-    The backend that distributes the chunks of an op changes no bit, at any number of threads and clients.
-    """
-    here = digests_of_process(TREADLE_INTRA_OP_THREADS="3")
-
-    assert digests_of_process(TREADLE_INTRA_OP_THREADS="3", TREADLE_PARALLEL_BACKEND=backend) == here
+    assert digests_of_process(**environment) == wanted
