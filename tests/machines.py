@@ -1,8 +1,9 @@
 """Runs tests as each of three kinds of machine: what is chosen for it is the same on whichever machine the tests run.
 
-    python -m tests.machines [KIND ...] [-- arguments for pytest]
+    python -m tests.machines [--others] [KIND ...] [-- arguments for pytest]
 
-Without a kind: all three, one after another; a kind that this CPU cannot run is named and left out.
+Without a kind: all three, one after another; a kind that this CPU cannot run is named and left out. With `--others`, so
+is the kind that this machine is, as which the suite runs anyway.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class Machine:
         triple = "x86_64-unknown-linux-gnu"
         return Target(self.isa, triple, "x86-64", self.features, self.vector_bytes, self.registers, *sizes)
 
+    def is_this(self) -> bool:
+        """True if this machine has the same instruction set and data caches, so that `environment` changes nothing."""
+        here, described = targets.detect(), self.description()
+        return (here.isa, here.l1, here.l2, here.l3) == (described.isa, described.l1, described.l2, described.l3)
+
 
 MACHINES = {
     "avx512": Machine("avx512", "48K,1M,32M", 64, 32, "+avx512bf16,+avx512vbmi,+avx512vnni"),
@@ -49,7 +55,9 @@ MACHINES = {
 def main(arguments: list[str]) -> int:
     """Run pytest as each machine that `arguments` name; 0 if every run passed."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
-    kinds, options = arguments[:split] or list(MACHINES), arguments[split + 1 :]
+    others = "--others" in arguments[:split]
+    kinds = [kind for kind in arguments[:split] if kind != "--others"] or list(MACHINES)
+    options = arguments[split + 1 :]
     unknown = [kind for kind in kinds if kind not in MACHINES]
     if unknown:
         print(f"machines: wanted {', '.join(MACHINES)}, got {', '.join(unknown)}", file=sys.stderr)
@@ -58,6 +66,9 @@ def main(arguments: list[str]) -> int:
     for kind in kinds:
         if kind not in targets.available_isas():
             print(f"== {kind}: this CPU lacks it", flush=True)
+            continue
+        if others and MACHINES[kind].is_this():
+            print(f"== {kind}: this machine is one", flush=True)
             continue
         print(f"== {kind}", flush=True)
         command = [sys.executable, "-m", "pytest", "-q", *options]
