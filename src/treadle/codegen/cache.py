@@ -65,10 +65,15 @@ class KernelCache:
         return file
 
     def _open(self, key: str) -> int | None:
+        """Opens a regular file. To open a FIFO without O_NONBLOCK waits until someone writes to it."""
         try:
-            return os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
+            file = os.open(key, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._folder)
         except OSError:
             return None
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return file
+        os.close(file)
+        return None
 
     def has(self, key: str) -> bool:
         """True if there is a file `key`."""
@@ -198,17 +203,27 @@ def open_cache() -> Iterator[KernelCache | None]:
 
 
 def cache_folder() -> Path | None:
-    """Returns the path of the cache folder; None if TREADLE_CACHE is `off` or the user has no home."""
+    """Returns the path of the cache folder; None if TREADLE_CACHE is `off` or the user has no home.
+
+    An empty or relative HOME is no home: the folder would be in the root folder, or in that of the process.
+    """
     setting = knobs.get("TREADLE_CACHE")
     if setting == "off":
         return None
-    if setting is not None:
-        return Path(setting).expanduser()
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        return (base if base.is_absolute() else Path.home() / ".cache") / "treadle"
+        if setting is not None:
+            return _home() / setting[2:] if setting.startswith("~/") else Path(setting).expanduser()
+        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        return (base if base.is_absolute() else _home() / ".cache") / "treadle"
     except RuntimeError:
         return None
+
+
+def _home() -> Path:
+    """Returns the user's home. Raises RuntimeError if there is none."""
+    if not Path(os.environ.get("HOME", "/")).is_absolute():
+        raise RuntimeError("HOME is no absolute path")
+    return Path.home()
 
 
 def _open_folder(path: Path) -> int | None:

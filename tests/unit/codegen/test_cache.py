@@ -179,6 +179,43 @@ def test_the_default_folder_follows_the_desktop_standard(monkeypatch: pytest.Mon
     assert cache_folder() == Path("/home/someone/.cache/treadle")
 
 
+@pytest.mark.parametrize("home", ["", "relative"])
+@pytest.mark.parametrize("setting", [None, "~/kernels"])
+def test_an_empty_home_is_no_home(home: str, setting: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Nothing is written to the root folder, nor to that of the process.
+    """
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if setting is None:
+        monkeypatch.delenv("TREADLE_CACHE")
+    else:
+        monkeypatch.setenv("TREADLE_CACHE", setting)
+
+    assert cache_folder() is None
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert cache_folder() == Path("/home/someone/kernels" if setting else "/home/someone/.cache/treadle")
+
+
+def test_what_is_no_file_is_missing(folder: Path) -> None:
+    """
+    A FIFO or a folder under a kernel's name neither blocks nor fails: the kernel is compiled.
+    """
+    assert _counts(_SPEC) == (1, 0, 0)
+    (kernel,) = folder.iterdir()
+    kernel.unlink()
+    os.mkfifo(kernel)
+    gc.collect()
+    assert _counts(_SPEC) == (1, 0, 0)
+    assert kernel.is_file(), "replaced"
+    kernel.unlink()
+    kernel.mkdir()
+    with open_cache() as opened:
+        assert opened is not None
+        assert opened.load(kernel.name) is None
+        assert opened.open(kernel.name) is None
+
+
 def test_the_least_recently_used_files_are_removed(folder: Path) -> None:
     """
     Beyond the limit, down to seven eighths of it. Unfinished files of dead writers are removed too.
