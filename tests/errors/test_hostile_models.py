@@ -155,6 +155,19 @@ def test_results_of_computed_sizes_that_there_is_no_memory_for() -> None:
     assert zeros.run({"s": np.array([1, 2])})["y"].shape == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("declared", "wanted"), [([1, 1, 2**37, 2], [1, 1, 3, 2]), ([1, 2, 2, 2**34], [1, 1, 2, 2**34])]
+)
+@pytest.mark.usefixtures("little_memory")
+def test_resizing_takes_no_memory_for_a_declared_size(declared: list[int], wanted: list[int]) -> None:
+    """
+    Tables of places are as long as the axes of the result up to the last one that changes.
+    """
+    resized = session(f'g (float{declared} x) => (float y) {{ y = Resize <mode = "nearest"> (x, , , s) }}', s=wanted)
+
+    assert resized.inputs[0].shape == tuple(declared)
+
+
 def test_intermediate_values_larger_than_any_memory() -> None:
     """
     Memory is planned before the run, so the run does not begin.

@@ -80,9 +80,14 @@ def call_of(node: Node, ctx: LowerContext, lookup: Lookup) -> Call:
 def _merged(places: list[Table], sizes: Sequence[int], run: int) -> tuple[list[Table], int]:
     """The same lookup with trailing axes that are taken whole made part of the run."""
     kept = list(places)
-    while len(kept) > 1 and np.array_equal(kept[-1], np.arange(sizes[len(kept) - 1]) * run):
+    while len(kept) > 1 and _is_whole(kept[-1], sizes[len(kept) - 1], run):
         run *= len(kept.pop())
     return kept, run
+
+
+def _is_whole(places: Table, size: int, run: int) -> bool:
+    """True if `places` are those of an axis of `size` runs. Takes no memory for a size that is only declared."""
+    return len(places) == size and np.array_equal(places, np.arange(len(places)) * run)
 
 
 def _consecutive(table: Table, run: int) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from treadle.dtypes import bf16, f32, f64
@@ -89,11 +91,14 @@ def _nearest(node: Node, ctx: LowerContext, found: Resizing, changed: list[int])
         places = _places(node, found, changed)
         if places is not None:
             return open_lookup_calls(node, ctx, value, places)
-    positions = [np.arange(int(dim), dtype=np.int64) for dim in shape]
-    for axis, table in tables(node.attrs, x.static_shape, found).items():
-        positions[axis] = np.where(table.outside, OUTSIDE, table.indices[:, 0]).astype(np.int64)
-    run = 1 if x.layout is None else len(positions.pop())
-    return [lookup_call(node, ctx, value, positions, run)]
+    table_of = tables(node.attrs, x.static_shape, found)
+    last = max(table_of, default=len(x.static_shape) - 1)
+    positions = []
+    for axis, size in enumerate(shape[: last + 1]):
+        table = table_of.get(axis)
+        taken = np.arange(size) if table is None else np.where(table.outside, OUTSIDE, table.indices[:, 0])
+        positions.append(taken.astype(np.int64))
+    return [lookup_call(node, ctx, value, positions, math.prod(shape[last + 1 :]))]
 
 
 def _places(node: Node, found: Resizing, changed: list[int]) -> list[Places | None] | None:
