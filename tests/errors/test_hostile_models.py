@@ -168,6 +168,37 @@ def test_resizing_takes_no_memory_for_a_declared_size(declared: list[int], wante
     assert resized.inputs[0].shape == tuple(declared)
 
 
+HUGE = f"kernel_shape = [{2**31 - 1}, {2**31 - 1}], pads = [{2**30}, {2**30}, {2**30}, {2**30}]"
+
+
+@pytest.mark.parametrize("sizes", ["8, 8", "h, w"])
+@pytest.mark.parametrize(("op", "wanted"), [("MaxPool", 63), ("AveragePool", 31.5)])
+def test_windows_far_larger_than_their_input(op: str, wanted: float, sizes: str) -> None:
+    """
+    Taps outside the input for every output take no time.
+    """
+    pooled = session(f"g (float[1, 1, {sizes}] x) => (float y) {{ y = {op} <{HUGE}> (x) }}")
+    found = pooled.run({"x": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)})["y"]
+
+    assert found.shape == (1, 1, 10, 10)
+    assert found[0, 0, 5, 5] == wanted
+
+
+@pytest.mark.parametrize("channels", [1, 16])
+def test_convolutions_of_wide_strides(channels: int) -> None:
+    """
+    Code does not grow with strides and pads: one of 25 windows sees the input.
+    """
+    pads = f"pads = [{2**30}, {2**30}, {2**30}, {2**30}], strides = [{2**29}, {2**29}]"
+    w = np.ones((16, channels, 3, 3), np.float32)
+    wide = session(f"g (float[1, {channels}, 8, 8] x) => (float y) {{ y = Conv <{pads}> (x, w) }}", w=w)
+    found = wide.run({"x": np.ones((1, channels, 8, 8), np.float32)})["y"]
+
+    assert found.shape == (1, 16, 5, 5)
+    assert found[0, 0, 2, 2] == 9 * channels
+    assert found.sum() == 16 * 9 * channels
+
+
 def test_intermediate_values_larger_than_any_memory() -> None:
     """
     Memory is planned before the run, so the run does not begin.

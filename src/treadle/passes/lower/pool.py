@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from treadle.dtypes import bf16, f32, f64
-from treadle.graph.dim import at_most, ceil_div, maximum, minimum
+from treadle.graph.dim import at_most, ceil_div, is_expression, maximum, minimum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes, partition
@@ -14,6 +14,9 @@ from treadle.plan.kernels.pool import BlockedPoolSpec, PlainPoolSpec, PoolArgs, 
 
 MAX_UNROLLED_WIDTH = 8
 """A window up to this wide is unrolled; the width of a wider one is an argument."""
+
+MOST_UNCROPPED = 32
+"""A window up to this wide is taken as it is, also where some of its taps are in pads for every output."""
 
 SEGMENT = 1024
 """Outputs of a row-major row that are computed at once: the columns of their windows fit in L1."""
@@ -35,6 +38,19 @@ class Axis:
     def reach(self) -> int:
         """Elements from the first that a window reads to the last, both included."""
         return (self.kernel - 1) * self.dilation + 1
+
+    def cropped(self) -> Axis:
+        """Returns the axis without the taps that lie outside the input for every output. One tap is left at least.
+
+        A window may be far larger than its input, so that its taps would take the time and not its elements. One whose
+        size is an expression is as large as its input.
+        """
+        if is_expression(self.kernel) or self.kernel <= MOST_UNCROPPED:
+            return self
+        first = maximum(0, ceil_div(self.begin - (self.out - 1) * self.stride, self.dilation))
+        first = minimum(first, self.kernel - 1)
+        last = minimum(self.kernel - 1, (self.begin + self.size - 1) // self.dilation)
+        return replace(self, kernel=maximum(1, last - first + 1), begin=self.begin - first * self.dilation)
 
     def interior(self) -> tuple[int, int]:
         """Returns the half-open range of outputs whose windows lie inside the input; it may be empty."""
@@ -77,7 +93,10 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         return None
     if kind == "max" and x.dtype == y.dtype == bf16:
         dtype = bf16
+    counted = int(node.attrs.get("count_include_pad", False))
     vertical, across = axes_of(node)
+    if not counted:
+        vertical, across = vertical.cropped(), across.cropped()
     width = across.kernel if at_most(across.kernel, MAX_UNROLLED_WIDTH) else 0
     lanes = ctx.target.lanes(dtype)
     scratch = 0
@@ -109,10 +128,9 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         units = elements(shape[:2]) * vertical.out * ceil_div(across.out, segment)
         scratch = (ceil_div(segment, lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
         vectors = 2 * ceil_div(segment, lanes)
-    taps = vertical.kernel * across.kernel
+    taps = 1.0 * vertical.kernel * across.kernel
     chunks, per_chunk = partition(units, vectors * (taps * 0.4 + 1))
     low, high = across.interior()
-    counted = int(node.attrs.get("count_include_pad", False))
     args = PoolArgs(
         units=units,
         units_per_chunk=per_chunk,

@@ -20,6 +20,9 @@ from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import Columns
 from treadle.plan.target import LINE
 
+_MOST_PREFETCHES = 64
+"""Wide strides leave out most of what lies below a block, and the code would grow with them."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowOperands:
@@ -135,6 +138,9 @@ class RegisterBlock:
         An image that the caller has just written comes from memory, and hardware does not prefetch across channels.
         """
         k, size = self.k, self.source.size
+        lines = range(0, pixels * self.strides[1] * size, LINE)
+        if self.strides[0] * len(lines) > _MOST_PREFETCHES:
+            return
         step = self.args.x_row
         below = k.mul(step, (self.kernel[0] - 1) * self.dilations[0] + 1)
         left = k.sub(k.mul(pixel, self.strides[1]), self.pad_left)
@@ -143,7 +149,7 @@ class RegisterBlock:
             at = k.add(first, k.mul(plane.index, self.args.x_channel))
             for row in range(self.strides[0]):
                 start = k.mul(k.add(at, k.mul(step, row)), size)
-                for byte in range(0, pixels * self.strides[1] * size, LINE):
+                for byte in lines:
                     prefetch(k, k.pointer(1), k.add(start, byte), near=True)
 
     def _begin(self, operands: RowOperands, out: Index, pixels: int) -> list[ir.Value]:
