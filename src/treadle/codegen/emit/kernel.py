@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
 from llvmlite import ir
 
+from treadle.codegen.emit.builder import Builder
 from treadle.codegen.emit.types import I32, I64, POINTER, scalar
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
@@ -40,9 +42,10 @@ class Kernel:
         self._pointers, self._args = pointers, args
         self.chunk: ir.Value = chunk
         self.scratch: ir.Value = scratch
-        self._entry = ir.IRBuilder(self.function.append_basic_block("entry"))
+        numbers = count()
+        self._entry = Builder(self.function.append_basic_block("entry"), numbers)
         body = self.function.append_basic_block("body")
-        self.b = ir.IRBuilder(body)
+        self.b = Builder(body, numbers)
         self._body = body
         self._cache: dict[tuple[str, int], ir.Value] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llvmlite import ir
-from llvmlite.ir.values import ArgumentAttributes
 
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.types import I1, I8, I32, I64, POINTER, element_of, scalar, vector, with_element
@@ -79,9 +78,7 @@ def load_masked(k: Kernel, base: ir.Value, index: Index, dtype: DType, mask: ir.
     type_ = vector(dtype, lanes)
     name = f"llvm.masked.load.v{lanes}{suffix(dtype)}.p0"
     function = k.intrinsic(name, type_, POINTER, mask.type, type_)
-    call = k.b.call(function, [k.at(base, index, dtype), mask, other])
-    call.arg_attributes[0] = _aligned(dtype)
-    return call
+    return k.b.call_aligned(function, [k.at(base, index, dtype), mask, other], 0, dtype.size)
 
 
 def store_masked(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType, mask: ir.Value) -> None:
@@ -89,8 +86,7 @@ def store_masked(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype
     lanes = mask.type.count
     name = f"llvm.masked.store.v{lanes}{suffix(dtype)}.p0"
     function = k.intrinsic(name, ir.VoidType(), value.type, POINTER, mask.type)
-    call = k.b.call(function, [value, k.at(base, index, dtype), mask])
-    call.arg_attributes[1] = _aligned(dtype)
+    k.b.call_aligned(function, [value, k.at(base, index, dtype), mask], 1, dtype.size)
 
 
 def load_bool(k: Kernel, base: ir.Value, index: Index, lanes: int = 1) -> ir.Value:
@@ -103,12 +99,6 @@ def bool_to_byte(k: Kernel, value: ir.Value) -> ir.Value:
     """An i1 (or a vector of them) as the bytes 0 and 1 that tensors hold."""
     assert element_of(value.type) == I1
     return k.b.zext(value, with_element(value.type, I8))
-
-
-def _aligned(dtype: DType) -> ArgumentAttributes:
-    attributes = ArgumentAttributes()
-    attributes.align = dtype.size
-    return attributes
 
 
 def suffix(dtype: DType) -> str:
