@@ -10,6 +10,7 @@ import numpy as np
 from treadle.dtypes import DType
 from treadle.graph.node import Node
 from treadle.graph.object_result import ObjectResult
+from treadle.graph.outputs import Outputs
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
 
@@ -33,11 +34,20 @@ class Graph:
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
+        self._outputs = Outputs()
         self.nodes: list[Node] = []
         self.files: list[str] = []
         self.results: list[str | ObjectResult] = []
         self._names: dict[str, int] = {}
+
+    @property
+    def outputs(self) -> Outputs:
+        """The results, in order; a value may be several of them."""
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, values: Iterable[Value]) -> None:
+        self._outputs = Outputs(values)
 
     def unique_name(self, wanted: str) -> str:
         """`wanted`, or `wanted.1`, `wanted.2`, ... : the first that no value of this graph has; now taken."""
@@ -106,7 +116,7 @@ class Graph:
             for index, value in enumerate(node.inputs):
                 if value is old:
                     self.set_input(node, index, new)
-        self.outputs = [new if value is old else value for value in self.outputs]
+        self.outputs.replace(old, new)
 
     def rebuild(self, nodes: Iterable[Node]) -> None:
         """Makes `nodes` the graph's nodes, in that order, and rebuilds all links."""
@@ -140,7 +150,7 @@ class Graph:
 
     def is_output(self, value: Value) -> bool:
         """Whether `value` is one of the graph's outputs."""
-        return any(output is value for output in self.outputs)
+        return value in self.outputs
 
     def has_one_use(self, value: Value) -> bool:
         """Whether `value` is read exactly once, and is no output of the graph."""

@@ -147,9 +147,10 @@ def python_calls(node: Node) -> list[Call]:
 def _separate_outputs(graph: Graph, ctx: LowerContext, lowered: Lowered) -> None:
     """Copy outputs that would otherwise lie in an input, a constant, or another output's memory."""
     taken: set[Value] = set()
+    inputs = set(graph.inputs)
     for position, value in enumerate(graph.outputs):
         root, offset = lowered.root(value)
-        free = root not in graph.inputs and not root.is_constant and root not in taken
+        free = root not in inputs and not root.is_constant and root not in taken
         if free and offset == 0 and nbytes(root) == nbytes(value) and (root is value or not graph.is_output(root)):
             taken.add(root)
             continue
