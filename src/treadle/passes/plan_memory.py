@@ -14,6 +14,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
+from treadle.passes.lifetimes import Lifetimes
 from treadle.passes.lower.base import nbytes
 from treadle.plan.call import Call
 from treadle.plan.first_fit import first_fit
@@ -21,8 +22,6 @@ from treadle.plan.packed import kept
 from treadle.plan.plan import Buffer, Home, Place
 
 MAX_ARENA = 1 << 40
-MAX_SHARED_CALLS = 1 << 14
-"""Plans with more calls than this share no memory: the ordering of all pairs would not fit in memory."""
 
 
 @dataclass(slots=True)
@@ -67,7 +66,7 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]], *, op
         else:
             inner.append(value)
 
-    lifetimes = _lifetimes(inner, users, writers, after)
+    lifetimes = Lifetimes(inner, users, writers, after)
     if open_sizes or any(is_open(value.static_shape) for value in users):
         _add_open(memory, inner, lifetimes, {value: [lowered.calls[at] for at in users[value]] for value in inner})
     else:
@@ -81,15 +80,12 @@ def plan_memory(graph: Graph, lowered: Lowered, after: Sequence[set[int]], *, op
     return memory
 
 
-def _add_open(
-    memory: Memory, values: Sequence[Value], lifetimes: dict[Value, _Lifetime], users: dict[Value, list[Call]]
-) -> None:
+def _add_open(memory: Memory, values: Sequence[Value], lifetimes: Lifetimes, users: dict[Value, list[Call]]) -> None:
     for value in values:
         memory.add(value, Buffer(Home.ARENA, nbytes(value) * _taken(users[value])))
     number = {value: memory.places[value].buffer for value in values}
-    for value, lifetime in lifetimes.items():
-        rivals = (other for other in values if other is not value and lifetime.may_meet(lifetimes[other]))
-        memory.rivals[number[value]] = tuple(number[other] for other in rivals)
+    for value in values:
+        memory.rivals[number[value]] = tuple(number[other] for other in lifetimes.rivals(value))
 
 
 def _taken(calls: Sequence[Call]) -> int:
@@ -114,51 +110,10 @@ def _accesses(lowered: Lowered) -> tuple[dict[Value, list[int]], dict[Value, lis
     return users, writers
 
 
-@dataclass(frozen=True, slots=True)
-class _Lifetime:
-    """The calls that use a value, and those that need not have ended when it is first written, as bits.
-
-    One value precedes another if no call that uses the one is among the latter of the other.
-    """
-
-    uses: int
-    late: int
-
-    def may_meet(self, other: _Lifetime) -> bool:
-        """Whether neither of the two certainly precedes the other."""
-        return bool(other.uses & self.late and self.uses & other.late)
-
-
-def _lifetimes(
-    values: Sequence[Value],
-    users: dict[Value, list[int]],
-    writers: dict[Value, list[int]],
-    after: Sequence[set[int]],
-) -> dict[Value, _Lifetime]:
-    if len(after) > MAX_SHARED_CALLS:
-        return dict.fromkeys(values, _Lifetime(1, 1))
-    earlier: list[int] = []
-    for before in after:
-        mask = 0
-        for other in before:
-            mask |= earlier[other] | 1 << other
-        earlier.append(mask)
-    lifetimes = {}
-    for value in values:
-        ended = -1
-        for writer in writers[value]:
-            ended &= earlier[writer]
-        lifetimes[value] = _Lifetime(sum(1 << number for number in set(users[value])), ~ended)
-    return lifetimes
-
-
-def _assign(values: Sequence[Value], lifetimes: dict[Value, _Lifetime]) -> tuple[dict[Value, int], int]:
+def _assign(values: Sequence[Value], lifetimes: Lifetimes) -> tuple[dict[Value, int], int]:
     """Offsets of `values` in the arena, largest first, each at the lowest place that is free of its rivals."""
     largest_first = sorted(values, key=lambda value: (-nbytes(value), value.name))
-    offsets, arena = first_fit(
-        ((value, nbytes(value)) for value in largest_first),
-        lambda one, other: lifetimes[one].may_meet(lifetimes[other]),
-    )
+    offsets, arena = first_fit(((value, nbytes(value)) for value in largest_first), lifetimes.rivals)
     if arena > MAX_ARENA:
         raise LimitError(f"the graph's intermediate values need {arena} bytes; at most {MAX_ARENA} are allowed")
     return offsets, arena

@@ -27,9 +27,7 @@ def bound(plan: Plan, sizes: Mapping[str, int], functions: Functions) -> Plan:
     arena = plan.arena_bytes
     if plan.rivals:
         largest_first = sorted(plan.rivals, key=lambda index: (-buffers[index].size, index))
-        offsets, arena = first_fit(
-            ((index, buffers[index].size) for index in largest_first), lambda one, other: other in plan.rivals[one]
-        )
+        offsets, arena = first_fit(((index, buffers[index].size) for index in largest_first), plan.rivals.__getitem__)
         for index, offset in offsets.items():
             buffers[index].position = offset
     return replace(

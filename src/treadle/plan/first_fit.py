@@ -11,22 +11,22 @@ ALIGNMENT = 64
 K = TypeVar("K", bound=Hashable)
 
 
-def first_fit(sizes: Iterable[tuple[K, int]], may_meet: Callable[[K, K], bool]) -> tuple[dict[K, int], int]:
+def first_fit(sizes: Iterable[tuple[K, int]], rivals: Callable[[K], Iterable[K]]) -> tuple[dict[K, int], int]:
     """Returns the byte offset of each buffer, and the size of the arena.
 
     Args:
         sizes: The buffers with their sizes in bytes. Each is placed at the lowest offset that those before it leave.
-        may_meet: Whether two buffers may be in use at the same time, so that they must not overlap.
+        rivals: Returns the buffers that may be in use at the same time as one, so that they must not overlap.
     """
-    placed: list[tuple[K, int, int]] = []
+    placed: dict[K, tuple[int, int]] = {}
     arena = 0
     for key, size in sizes:
         room = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
         offset = 0
-        for start, end in sorted((start, end) for other, start, end in placed if may_meet(key, other)):
+        for start, end in sorted(placed[other] for other in rivals(key) if other in placed):
             if offset + room <= start:
                 break
             offset = max(offset, end)
-        placed.append((key, offset, offset + room))
+        placed[key] = offset, offset + room
         arena = max(arena, offset + room)
-    return {key: start for key, start, _ in placed}, arena
+    return {key: start for key, (start, _) in placed.items()}, arena

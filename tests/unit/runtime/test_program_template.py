@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treadle import _native, dtypes
+from treadle import _native
 from treadle.errors import KernelError
 from treadle.graph.dim import ceil_div
 from treadle.graph.facts import Facts
-from treadle.graph.value import Value
-from treadle.passes.plan_memory import _assign, _Lifetime
 from treadle.plan.binder import OPS, Encoder
+from treadle.plan.first_fit import first_fit
 from treadle.runtime.program_template import (
     MOST_BINDINGS,
     OutputTemplate,
@@ -235,19 +234,15 @@ def test_the_arena_is_assigned_as_the_planner_does(team, seed):
     for i in range(count):
         b.add(note, [(i, 0)], [i], 1, after=(i - 1,) if i else ())
     template = b.build()
-    late = [0] * count
-    for i, j in b.rivals:
-        late[i] |= 1 << j
-        late[j] |= 1 << i
+    rivals = {i: [j for pair in b.rivals if i in pair for j in pair if j != i] for i in range(count)}
     for value in (1, 64, 3):
         executable = template.bind((value,))
         executable.run([], team)
-        planned = [Value(f"{i:03}", dtypes.u8, (factor * value,)) for i, factor in enumerate(factors)]
-        lifetimes = {each: _Lifetime(1 << i, late[i]) for i, each in enumerate(planned)}
-        offsets, arena = _assign(planned, lifetimes)
+        planned = sorted(range(count), key=lambda i, value=value: (-factors[i] * value, i))
+        offsets, arena = first_fit(((i, factors[i] * value) for i in planned), rivals.__getitem__)
         first = min(seen.values())
         lowest = min(offsets.values())
-        assert [seen[i] - first for i in range(count)] == [offsets[each] - lowest for each in planned]
+        assert [seen[i] - first for i in range(count)] == [offsets[i] - lowest for i in range(count)]
         assert executable.arena_bytes == arena
         for i, j in b.rivals:
             (low, size), (high, _) = sorted([(seen[i], factors[i] * value), (seen[j], factors[j] * value)])
