@@ -11,6 +11,7 @@ from treadle.dtypes import DType
 from treadle.errors import GraphError
 from treadle.graph.layout import Layout
 from treadle.graph.shape import Shape, StaticShape, is_static
+from treadle.graph.users import Users
 
 if TYPE_CHECKING:
     from treadle.graph.node import Node
@@ -41,7 +42,7 @@ class Value:
         self.data = data
         self.layout = layout
         self.producer: Node | None = None
-        self.users: list[Node] = []
+        self.users = Users()
 
     @staticmethod
     def constant(name: str, data: np.ndarray[Any, Any]) -> Value:
