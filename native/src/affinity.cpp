@@ -50,7 +50,28 @@ int pin_thread(pthread_t thread, const std::vector<int>& cpus) {
     return pthread_setaffinity_np(thread, size, set.get());
 }
 
+void KeptOff::begin(pthread_t thread) {
+    const int here = sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE) return;
+    if (!is_on() && pthread_getaffinity_np(thread, sizeof before_, &before_) != 0) return;
+    cpu_set_t others = before_;
+    CPU_CLR(static_cast<std::size_t>(here), &others);
+    if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &before_)) return;
+    if (pthread_setaffinity_np(thread, sizeof others, &others) != 0) return;
+    is_on_.store(true, std::memory_order_relaxed);  // see is_on_
+}
+
+void KeptOff::end() {
+    if (!is_on()) return;
+    forget();
+    pthread_setaffinity_np(pthread_self(), sizeof before_, &before_);
+}
+
 #else
+
+void KeptOff::begin(pthread_t) {}
+
+void KeptOff::end() {}
 
 std::vector<int> cpus_of_this_thread() { return {}; }
 

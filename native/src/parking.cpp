@@ -128,6 +128,9 @@ void Scheduler::assign(Section& section, Worker& worker, Op* op) {
     leave_idle(worker);
     take_slot(worker);
     worker.op = op;
+    // Relaxed: written under the lock we hold.
+    const bool is_parked = worker.state.load(std::memory_order_relaxed) == State::parked;
+    if (is_parked && worker.role == Role::compute && op->run->workers > 1) prepare_to_wake(worker);
     set_state(section, worker, State::assigned);
     if (worker.is_listed || worker.role == Role::blocking) return;
     worker.is_listed = true;
@@ -151,6 +154,7 @@ bool Scheduler::revoke(Worker& worker) {
         return false;
     }
     release_slot(worker);
+    if (worker.was_woken) note_woken(worker, false);
     worker.idle = true;
     idle_.insert(idle_.begin(), &worker);
     if (spins && !worker.borrows_slot) ++spinners_;
@@ -176,6 +180,22 @@ void Scheduler::set_state(Section& section, Worker& worker, State state) {
     // Release, partners: accept(), after which the worker reads Worker::op, and wait_for_work() for a dismissed worker.
     const State before = worker.state.exchange(state, std::memory_order_release);
     if (before == State::parked && state != State::parked) section.wake_later(worker);
+}
+
+// Prepares to wake a parked compute worker that is to help the calling thread. Systems tend to let a woken thread run on
+// the CPU of the thread that woke it, which then waits for its help (a virtual CPU that sleeps does not count as idle).
+// So the worker is kept off that CPU until it begins.
+void Scheduler::prepare_to_wake(Worker& worker) {
+    ++wake_ups_;
+    worker.was_woken = true;
+    worker.kept_off.begin(worker.thread);
+}
+
+// Notes whether a worker that was woken has helped; if not, other processes have the CPUs, or it was woken in vain.
+void Scheduler::note_woken(Worker& worker, bool in_time) {
+    worker.was_woken = false;
+    worth_waking_ns_ = in_time ? std::max(worth_waking_ns_ / 2, kWorthWakingNs)
+                               : std::min(worth_waking_ns_ * 2, kMostWorthWakingNs);
 }
 
 // Requests surplus spinning workers to park: runnable threads, spinning ones included, never exceed the slots.
@@ -241,6 +261,7 @@ void Scheduler::park(Worker& worker) {
             if (!runs_.empty()) ++worker.futile_spins;
             [[fallthrough]];
         case State::park_requested:
+            if (worker.was_woken) note_woken(worker, false);
             count_as_resting(worker);
             worker.state.store(State::parked, std::memory_order_relaxed);
             break;

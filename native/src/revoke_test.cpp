@@ -11,7 +11,10 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <vector>
 
+#include "treadle/affinity.h"
+#include "treadle/cost.h"
 #include "treadle/team.h"
 #include "treadle/test_programs.h"
 
@@ -64,6 +67,7 @@ public:
     Stoppable(const Stoppable&) = delete;
     Stoppable& operator=(const Stoppable&) = delete;
 
+    pthread_t worker() const { return worker_; }
     void kick() const { pthread_kill(worker_, SIGUSR1); }
     void hold() const {
         kick();
@@ -83,6 +87,14 @@ private:
 
 std::int32_t add_one(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
     static_cast<std::atomic<int>*>(pointers[0])->fetch_add(1);
+    return 0;
+}
+
+// The two chunks of this kernel end when both have begun, on two threads.
+std::int32_t wait_for_another(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    auto& begun = *static_cast<std::atomic<int>*>(pointers[0]);
+    ++begun;
+    while (begun < 2) std::this_thread::yield();
     return 0;
 }
 
@@ -204,6 +216,55 @@ TREADLE_TEST(a_failed_run_does_not_wait_for_a_helper_that_does_not_accept) {
     for (int i = 0; i < 5; ++i) CHECK_THROWS(std::runtime_error, stoppable.team.run(*program, {}));
     CHECK_EQUAL(1, blocked.load());
 }
+
+// Help with each op would pay for a wake-up if the helper came in time.
+TREADLE_TEST(a_helper_that_comes_too_late_is_woken_less_often) {
+    Stoppable stoppable(block_until_released);
+    stoppable.hold();
+    stoppable.team.set_spin(0ns);
+    constexpr std::int64_t kOps = 80;
+    Builder builder;
+    for (std::int64_t i = 0; i < kOps; ++i) {
+        builder.add_kernel(add_one, {}, 2, 2.5 * kWorthWakingNs);
+        if (i > 0) builder.link(i - 1, i);
+    }
+    const std::uint64_t before = stoppable.team.status().wake_ups;
+    CHECK_EQUAL(2 * kOps, count_chunks(stoppable.team, builder));
+    const std::uint64_t wake_ups = stoppable.team.status().wake_ups - before;
+    CHECK(wake_ups > 0);
+    CHECK(wake_ups <= kOps / 4);
+    // Once it comes in time, it helps as before.
+    Stoppable::release();
+    Builder both;
+    both.add_kernel(wait_for_another, {}, 2);
+    for (int i = 0; i < 20; ++i) count_chunks(stoppable.team, both);  // a hang is a failure
+}
+
+#if defined(__linux__)
+// Else it may take the CPU from the thread that it is to help.
+TREADLE_TEST(a_helper_is_woken_on_another_cpu_and_keeps_its_cpus) {
+    const std::vector<int> all = cpus_of_this_thread();
+    if (all.size() < 2) return;
+    pin_thread(pthread_self(), {all.front()});
+    Stoppable stoppable(block_until_released);
+    pin_thread(stoppable.worker(), all);
+    stoppable.hold();
+    stoppable.team.set_spin(0ns);
+    const auto may_use = [&](int cpu) {
+        cpu_set_t set;
+        return pthread_getaffinity_np(stoppable.worker(), sizeof set, &set) != 0 || CPU_ISSET(cpu, &set);
+    };
+    CHECK_EQUAL(20, count_chunks(stoppable.team, chains(1, 10, 2)));
+    CHECK(!may_use(all.front()));
+    CHECK(may_use(all.back()));
+    Stoppable::release();
+    Builder both;
+    both.add_kernel(wait_for_another, {}, 2);
+    count_chunks(stoppable.team, both);
+    CHECK(may_use(all.front()));
+    pin_thread(pthread_self(), all);
+}
+#endif
 
 TREADLE_TEST(stopping_a_helper_again_and_again_changes_no_result) {
     Stoppable stoppable(block_shortly);

@@ -273,6 +273,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
 // must call wait_for_work(). It becomes idle before dispatch() looks for work, so no work is missed.
 Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     Context& run = *op.run;
+    if (worker.was_woken) note_woken(worker, true);
     leave_op(section, op);
     if (worker.own_run != nullptr && worker.own_run->finished) return nullptr;  // end_run() dispatches
     worker.ended_run = run.finished && !run.nested && worker.role == Role::compute;
@@ -363,8 +364,9 @@ Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns)
         if (parked == nullptr) parked = worker;
     }
     if (parked != nullptr) {
-        if (must || gain_ns >= kWorthWakingNs) return parked;
-        if (gain_ns >= kWorthCallingSpinnerNs) unpark_for_run(section, run);
+        if (must || (parked == caller && gain_ns >= kWorthWakingNs)) return parked;
+        if (gain_ns >= kWorthWakingNs) return is_worth_waking(gain_ns) ? parked : nullptr;
+        if (gain_ns >= kWorthCallingSpinnerNs) unpark_for_run(section, run, gain_ns);
         return nullptr;
     }
     if (!has_free_slot || gain_ns < kWorthCallingSpinnerNs) return nullptr;
@@ -419,6 +421,7 @@ int Scheduler::unpark_workers(Section& section, int most) {
         if ((*it)->state.load(std::memory_order_relaxed) != State::parked) continue;
         ++spinners_;
         ++count;
+        prepare_to_wake(**it);
         set_state(section, **it, State::spinning);
     }
     return count;
@@ -430,10 +433,21 @@ int Scheduler::missing_workers(const Context& run) {
     return std::min(std::max(limits.intra_op, limits.inter_op), max_slots()) - slots_.used() - reserved_slots() - spinners_;
 }
 
+// Returns whether a worker is to be woken for help that pays for that if it comes in time, and saves this much now. If
+// the last ones came too late, help must save more: what it would have saved since then counts, too.
+bool Scheduler::is_worth_waking(double saved_ns) {
+    unhelped_ns_ += saved_ns;
+    if (worth_waking_ns_ > kWorthWakingNs && unhelped_ns_ < worth_waking_ns_) return false;
+    unhelped_ns_ = 0;
+    return true;
+}
+
 // Unparks workers ahead of the next ops of a run with much shareable work, since each op alone may be too short to pay
-// for a wake-up.
-void Scheduler::unpark_for_run(Section& section, const Context& run) {
-    if (remaining_shareable_ns(run) >= 2 * kWorthWakingNs) unpark_workers(section, missing_workers(run));
+// for a wake-up. Help would save `saved_ns` now.
+void Scheduler::unpark_for_run(Section& section, const Context& run, double saved_ns) {
+    if (remaining_shareable_ns(run) < 2 * kWorthWakingNs) return;
+    const int most = missing_workers(run);
+    if (most > 0 && is_worth_waking(saved_ns)) unpark_workers(section, most);
 }
 
 // Unparks or starts a worker for short runs that follow each other at once. Each alone is too short to pay for that,
@@ -443,7 +457,7 @@ void Scheduler::unpark_for_short_runs(Section& section, const Context& run) {
     const double saved = remaining_shareable_ns(run) / 2;
     if (!(saved >= kWorthAwaitingNs) || missing_workers(run) <= 0) return;
     forgone_ns_ += saved;
-    if (forgone_ns_ < kWorthStartingNs) return;
+    if (forgone_ns_ < std::max(kWorthStartingNs, worth_waking_ns_)) return;
     forgone_ns_ = 0;
     if (unpark_workers(section, 1) > 0 || has_workers_for(max_slots() - 1)) return;
     if (Worker* const started = start_worker()) become_idle(section, *started);

@@ -221,7 +221,7 @@ void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) 
     }
     if (op == nullptr) become_idle(section, caller);
     dispatch(section);
-    unpark_for_run(section, run);
+    unpark_for_run(section, run, 0);
     if (!run.nested && caller.returns_at_once) unpark_for_short_runs(section, run);
     while (!run.finished) {
         section.unlock();
@@ -353,6 +353,7 @@ Status Scheduler::status() {
     status.slots = slots_.used();
     status.spinning = spinners_;
     status.runs = static_cast<int>(runs_.size());
+    status.wake_ups = wake_ups_;
     status.pin_fault = pin_fault_;
     status.thread_fault = thread_fault_;
     status.waiting = static_cast<int>(std::count_if(runs_.begin(), runs_.end(), [](const Context* run) {

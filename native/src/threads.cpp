@@ -74,6 +74,8 @@ Worker* Scheduler::start_thread(Role role) {
         joined_.pop_back();
         worker->role = role;
         worker->idle = false;
+        worker->was_woken = false;
+        worker->kept_off.forget();
         // Relaxed: pthread_create() publishes it to the new thread.
         worker->state.store(State::parked, std::memory_order_relaxed);
     }
@@ -123,6 +125,11 @@ void Scheduler::worker_loop(Worker& worker) {
         if (worker.state.load(std::memory_order_relaxed) == State::dismissed) {
             worker.scratch = Block();
             return;
+        }
+        if (worker.kept_off.is_on()) {
+            // Before any step: threads that a host step starts have the CPUs of this one.
+            const Section section(*this);
+            worker.kept_off.end();
         }
         for (Op* op = worker.op; op != nullptr;) {
             execute_op(worker, *op);
@@ -175,6 +182,7 @@ void Scheduler::join_retired(Section& section) {
 void Scheduler::pin(Worker& worker) {
     const bool own = worker.role == Role::compute && !cpus_.empty();
     const std::vector<int> one{own ? cpus_[static_cast<std::size_t>(worker.index) % cpus_.size()] : 0};
+    worker.kept_off.forget();
     const int fault = pin_thread(worker.thread, own ? one : base_cpus_);
     if (fault == 0 || !pin_fault_.empty()) return;
     pin_fault_ = "cannot pin worker " + std::to_string(worker.index) + " to CPU " + std::to_string(one.front()) + ": " +

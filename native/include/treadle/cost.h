@@ -13,6 +13,9 @@ inline constexpr double kStepElsewhereNs = 100;
 inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;
 inline constexpr double kWorthStartingNs = 80'000;
+// Where woken threads come too late, because other processes have the CPUs, help must save up to this before the next
+// one is woken.
+inline constexpr double kMostWorthWakingNs = 8 * kWorthWakingNs;
 // Other workers must be able to take this fraction of a run for the parallel path to pay. Locks, wake-ups and data in
 // another core's cache cost a run on the parallel path some hundredths of its time.
 inline constexpr double kWorthSharingPart = 1.0 / 16;

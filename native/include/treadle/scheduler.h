@@ -15,6 +15,7 @@
 
 #include "treadle/cancel.h"
 #include "treadle/context.h"
+#include "treadle/cost.h"
 #include "treadle/engine.h"
 #include "treadle/mutex.h"
 #include "treadle/slots.h"
@@ -51,6 +52,7 @@ struct Status {
     int spinning = 0;          // idle workers that are not parked
     int runs = 0;              // in progress, queued ones included
     int waiting = 0;           // runs without a worker
+    std::uint64_t wake_ups = 0;  // of parked compute workers that were to help with runs, so far
     std::string pin_fault;     // why a worker is not pinned as requested; empty if all are
     std::string thread_fault;  // why there are fewer threads than there should be; empty if there are enough
 };
@@ -161,7 +163,8 @@ private:
     Worker* worker_for_crowd();
     int unpark_workers(Section& section, int most);
     int missing_workers(const Context& run);
-    void unpark_for_run(Section& section, const Context& run);
+    bool is_worth_waking(double saved_ns);
+    void unpark_for_run(Section& section, const Context& run, double saved_ns);
     void unpark_for_short_runs(Section& section, const Context& run);
     bool must_yield_slot(const Worker& worker) const;
     bool leave_to_caller(const Context& run) const;
@@ -196,6 +199,8 @@ private:
     bool revoke(Worker& worker);
     void dismiss(Section& section, Worker& worker);
     void set_state(Section& section, Worker& worker, State state);
+    void prepare_to_wake(Worker& worker);
+    void note_woken(Worker& worker, bool in_time);
     void park_surplus_spinners();
     // These are for the idle worker's own thread, without a lock.
     void dispatch_while_resting();
@@ -249,6 +254,11 @@ private:
     std::atomic<int> resting_{0};
     std::deque<std::int64_t> reservations_;  // ends of the times for which slots are reserved, earliest first
     double forgone_ns_ = 0;  // what help would have saved in runs too short for it, since such runs last got a worker
+    std::uint64_t wake_ups_ = 0;  // see Status
+    // What help must save before a worker is woken for it: more after each worker that came too late. While it is
+    // more than kWorthWakingNs, what help would have saved without a worker is added up.
+    double worth_waking_ns_ = kWorthWakingNs;
+    double unhelped_ns_ = 0;
     bool closing_ = false;
     bool has_left_threads_ = false;  // shut_down() left threads in host steps: close() has nothing to do
     std::deque<Context*> runs_;      // in the order in which they are served: by priority, then by turn

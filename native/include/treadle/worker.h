@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "treadle/affinity.h"
 #include "treadle/clock.h"
 #include "treadle/fp_mode.h"
 #include "treadle/memory.h"
@@ -57,6 +58,8 @@ struct Worker {
     bool is_listed = false;           // is in Scheduler::assigned_
     bool ended_run = false;           // compute worker: left the last op of a run; see worker_loop()
     bool is_resting = false;          // is inside a step that only waits, see Resting
+    bool was_woken = false;           // compute worker: to help, and it is not known yet whether it came in time
+    KeptOff kept_off;                 // compute worker: off the CPU of the thread that woke it to help
     const Context* host_run = nullptr;  // the run whose host step the thread is in
     std::shared_ptr<Scheduler> detached;  // set once that run is abandoned: the thread ends with the step
 
