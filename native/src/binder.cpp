@@ -20,10 +20,10 @@ constexpr double kMostTiles = 0x1p60;                       // of a grid, so tha
 constexpr std::size_t index_of(BinderOp op) { return static_cast<std::size_t>(op); }
 
 // The kinds of an operation's operands and result: 'i' for integers, 'r' for reals; first the result.
-constexpr std::array<const char*, 34> kSignatures{
+constexpr std::array<const char*, 37> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
     "ri",  "rrr", "rrr", "rrr", "rrr", "rrr", "rrr",             // to_real to real_max
-    "irr", "irr", "ir",  "ir",  "ir",                            // less to round
+    "irr", "irr", "ir",  "ir",  "ir",  "ri",  "ir",  "rr",       // less to real_single
     "iiri", "iiirii", "iiirii", "iiir", "iiir",                  // units_per_chunk to planes_rows
     "iiiirrriir", "iiiirrriir", "iiiirrriir",                    // grid_batches to grid_panels
     "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii",
@@ -255,6 +255,9 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
             case BinderOp::floor: *result = to_integer(std::floor(real(0)), row); break;
             case BinderOp::ceil: *result = to_integer(std::ceil(real(0)), row); break;
             case BinderOp::round: *result = to_integer(std::nearbyint(real(0)), row); break;
+            case BinderOp::real_of_bits:
+            case BinderOp::bits_of_real: *result = integer(0); break;
+            case BinderOp::real_single: set_real(static_cast<float>(real(0))); break;
             case BinderOp::units_per_chunk: *result = partition(integer(0), real(1), integer(2), row); break;
             case BinderOp::conv_units:
             case BinderOp::conv_groups:

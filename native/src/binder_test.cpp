@@ -85,6 +85,10 @@ TREADLE_TEST(integers_are_computed_as_python_does) {
 
 TREADLE_TEST(reals_are_computed_as_python_does) {
     CHECK_EQUAL(3.0, to_real(compute(BinderOp::to_real, {3})));
+    CHECK_EQUAL(-0.3, to_real(compute(BinderOp::real_of_bits, {bits(-0.3)})));
+    CHECK_EQUAL(bits(-0.3), compute(BinderOp::bits_of_real, {bits(-0.3)}));
+    CHECK_EQUAL(0x1p24, to_real(compute(BinderOp::real_single, {bits(0x1p24 + 1)})));
+    CHECK_EQUAL(0x1p24 + 4, to_real(compute(BinderOp::real_single, {bits(0x1p24 + 3)})));
     CHECK_EQUAL(0.75, compute_real(BinderOp::real_add, 0.5, 0.25));
     CHECK_EQUAL(0.25, compute_real(BinderOp::real_sub, 0.5, 0.25));
     CHECK_EQUAL(0.125, compute_real(BinderOp::real_mul, 0.5, 0.25));
@@ -201,10 +205,10 @@ TREADLE_TEST(faulty_operations_are_refused) {
     good.constants = {bits(1.0)};
     good.add(BinderOp::add, {0, 0});
     Listing bad = good;
-    bad.operations[0].op = 34;
-    check_rejected(bad, "operation 0: wanted a number in 0..34 (exclusive), got 34");
+    bad.operations[0].op = 37;
+    check_rejected(bad, "operation 0: wanted a number in 0..37 (exclusive), got 37");
     bad.operations[0].op = -1;
-    check_rejected(bad, "operation 0: wanted a number in 0..34");
+    check_rejected(bad, "operation 0: wanted a number in 0..37");
     bad = good;
     bad.operands.push_back(0);
     check_rejected(bad, "operation 0: wanted 2 of 3 operands, got those from 0 to 3");

@@ -222,8 +222,8 @@ def test_what_was_found_is_an_output_too() -> None:
     run_both(model, *({"x": masked(count)} for count in (0, 3, 9)))
 
 
-def test_parts_of_a_model_have_python_between_them() -> None:
-    """A size that follows from fractions is found in front of the next part, on places that were found before."""
+def test_what_was_found_is_resized_by_computed_scales() -> None:
+    """A size that follows from a float that is computed, on places that were found."""
     w = ModelWriter()
     places = w.op("NonZero", "x")
     values = w.op("Cast", places, to=FLOAT)

@@ -10,6 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import treadle
+from tests.models import test_computed_fractions as fractions
 from tests.models.test_computed_sizes import WIDTH, chain, first, modelled, rows, top
 from tests.models.test_data_sizes import chosen_rows
 from tests.models.test_data_sizes import rows as chosen
@@ -39,6 +40,10 @@ MODELS = {
     "computed in open sizes": (
         lambda: modelled(first, ["rows", WIDTH]),
         [dict(given) for given in rows(5, 7, count=31)],
+    ),
+    "computed floats": (
+        lambda: fractions.modelled(fractions.resized_by_scales, fractions.OPEN),
+        [fractions.image(12, 14, 5), fractions.image(9, 22, 9), fractions.image(15, 11, 3)],
     ),
     "a chain": (chain, [dict(given) for given in rows(20, 14)]),
 }

@@ -36,6 +36,9 @@ enum class BinderOp : std::int32_t {
     floor,      // real -> int; fails if the result is no int64, as ceil and round do
     ceil,
     round,      // halves go to the even number
+    real_of_bits,  // int -> real: the double with these bits
+    bits_of_real,  // real -> int
+    real_single,   // real -> real: rounded to 24 bits as a float is
     units_per_chunk,  // see tiling.h: units, ns_per_unit (real), multiple
     conv_units,       // see ConvRequest, whose fields are the operands in their order
     conv_groups,

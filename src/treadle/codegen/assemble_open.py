@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from treadle.codegen.artifact_record import Resources
@@ -98,7 +99,8 @@ class _Slots:
 
     def __init__(self, encoder: Encoder, plan: Plan, facts: Facts) -> None:
         symbols = facts.symbols.values()
-        self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in symbols if symbol.least != 0]
+        bounded = (symbol for symbol in symbols if symbol.least not in (0, -math.inf))
+        self.guards = [encoder.at_least(symbol, int(symbol.least)) for symbol in bounded]
         self.guards += [
             encoder.at_least(-symbol, -int(symbol.most)) for symbol in symbols if symbol.most < MOST_ELEMENTS
         ]

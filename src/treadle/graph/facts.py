@@ -9,6 +9,7 @@ from treadle.errors import LimitError
 from treadle.graph import terms as polynomials
 from treadle.graph.dim import Atom, DimExpr, RealExpr, hint_of
 from treadle.graph.guard import REAL_OPS, ROUNDINGS, Guard
+from treadle.graph.reals import fraction_of
 from treadle.graph.terms import Terms, bounds_of, common_number, common_product, constant_of, divided, ordered, split
 
 MOST_TERMS = 256
@@ -41,7 +42,7 @@ class Facts:
         self._rests: dict[Terms[Atom], int | None] = {}
         self._refined: dict[Terms[Atom], tuple[float, float]] = {}
 
-    def symbol(self, name: str, hint: int, *, least: int = 1, most: int = MOST_ELEMENTS) -> DimExpr:
+    def symbol(self, name: str, hint: int, *, least: float = 1, most: float = MOST_ELEMENTS) -> DimExpr:
         """Returns the symbol `name`, new or as it was made: a size from `least` to `most`.
 
         Args:
@@ -218,7 +219,13 @@ class Facts:
 
     def rounded(self, op: str, value: float) -> int:
         """Returns `value` rounded by `op` ("floor", "ceil" or "round")."""
-        return self._single(self._atom(op, (value,), ROUNDINGS[op](hint_of(value)), -math.inf, math.inf))
+        fraction = fraction_of(value)
+        if fraction is not None and op != "round":
+            size, divisor = fraction
+            return self.divide(size, divisor) if op == "floor" else -self.divide(-size, divisor)
+        sample = hint_of(value)
+        hint = ROUNDINGS[op](sample) if math.isfinite(sample) else 0  # no plan is bound where it is infinite
+        return self._single(self._atom(op, (value,), hint, -math.inf, math.inf))
 
     def call(self, op: str, args: tuple[Any, ...], hint: int, least: float) -> int:
         """Returns what the native function `op` gives for `args` at binding: `hint` for the sample sizes."""

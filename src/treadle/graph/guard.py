@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.graph.dim import Atom, DimExpr, RealExpr, split_constant, symbols_of, text_of
+from treadle.graph.reals import bits_of_number, number_of_bits, single_number
 
 REAL_OPS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -17,6 +18,8 @@ REAL_OPS: dict[str, Callable[..., Any]] = {
     "div": operator.truediv,
     "min": min,
     "max": max,
+    "of_bits": number_of_bits,
+    "single": single_number,
 }
 
 _ATOMS: dict[str, Callable[..., int]] = {
@@ -26,6 +29,7 @@ _ATOMS: dict[str, Callable[..., int]] = {
     "floor": math.floor,
     "ceil": math.ceil,
     "round": round,
+    "bits_of_real": bits_of_number,
     "less": operator.lt,
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 from treadle import dtypes
 from treadle.errors import DtypeError, ShapeError
 from treadle.graph.dim import equals, floor_int, is_expression, maximum, real_maximum, real_minimum
+from treadle.graph.reals import single
 from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.interpolation import COORDINATE_MODES, MODES, NEAREST_MODES, AxisWeights, axis_weights
 from treadle.ops.op import Array, Attrs, Info
@@ -59,28 +60,23 @@ def resizing(
 
 def _by_scales(shape: StaticShape, axes: Sequence[int], scales: Array) -> tuple[list[int], list[float]]:
     new, factors = list(shape), [1.0] * len(shape)
-    for axis, factor in zip(axes, scales.astype(np.float32), strict=True):
-        if not (math.isfinite(factor) and factor > 0):
+    for axis, factor in zip(axes, map(single, scales.reshape(-1).tolist()), strict=True):
+        if not (factor > 0 and (is_expression(factor) or math.isfinite(factor))):
             raise ShapeError(f"scales must be positive, got {scales.tolist()}")
-        new[axis], factors[axis] = scaled(shape[axis], factor), float(factor)
+        new[axis], factors[axis] = scaled(shape[axis], factor), factor
     return new, factors
 
 
-def scaled(size: int, factor: np.float32) -> int:
+def scaled(size: int, factor: float) -> int:
     """`size` * `factor` rounded down: the exact product by a factor of few bits, else that in f32, which ONNX's
-    reference and other engines compute."""
-    numerator, denominator = factor.as_integer_ratio()
-    if numerator <= _FEW:
-        return size * numerator // denominator
-    if not is_expression(size):
-        return math.floor(np.float32(size) * factor)
-    return maximum(0, floor_int(_single(_single(size) * float(factor))))
-
-
-def _single(number: float) -> float:
-    """`number` rounded to the 24 bits of f32, by sums in f64 (Veltkamp's splitting)."""
-    wide = number * float((1 << 29) + 1)
-    return wide - (wide - number)
+    reference and other engines compute. `factor` is an f32."""
+    if not is_expression(factor):
+        numerator, denominator = factor.as_integer_ratio()
+        if numerator <= _FEW:
+            return size * numerator // denominator
+    if not is_expression(size) and not is_expression(factor):
+        return math.floor(np.float32(size) * np.float32(factor))
+    return maximum(0, floor_int(single(single(size) * factor)))
 
 
 def _by_sizes(shape: StaticShape, axes: Sequence[int], sizes: Array, aspect: str) -> tuple[list[int], list[float]]:

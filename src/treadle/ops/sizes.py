@@ -17,15 +17,19 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
-from treadle.graph.dim import DimExpr, at_least, floor_int, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, RealExpr, at_least, floor_int, is_expression, maximum, minimum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
+from treadle.graph.reals import single
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Attrs, Evaluate, Info
 from treadle.ops.operands import numbers
 
 MOST_ELEMENTS = 1024
 """Larger tensors are no shape arithmetic."""
+
+MOST_REALS = 64
+"""Larger tensors of fractions of sizes are no shape arithmetic."""
 
 _WHOLE = 1 << 21
 """f32 arithmetic on sizes below this, and on factors of few bits, is exact."""
@@ -102,14 +106,20 @@ def evaluate_on_sizes(node: Node, arrays: Sequence[Array | None], reference: Eva
         function = _FUNCTIONS.get(node.op)
         operands = [array for array in arrays if array is not None]
         if function is not None and len(operands) == len(arrays):
-            wide = np.broadcast_arrays(*operands)
-            results = [function(node.output.known_dtype, *each) for each in zip(*map(_flat, wide), strict=True)]
-            return [_array(results, wide[0].shape)]
+            return [_elementwise(function, node.output.known_dtype, operands)]
         if node.op in _REDUCTIONS and len(operands) == 1:
             return [_reduced(node, operands[0])]
     except (_UnknownError, ArithmeticError):
         return None
     return None
+
+
+def _elementwise(function: Callable[..., Any], dtype: DType, operands: Sequence[Array]) -> Array:
+    wide = np.broadcast_arrays(*operands)
+    results = [function(dtype, *each) for each in zip(*map(_flat, wide), strict=True)]
+    if len(results) > MOST_REALS and any(type(each) is RealExpr for each in results):
+        raise _UnknownError
+    return _array(results, wide[0].shape)
 
 
 def _flat(array: Array) -> list[Any]:
@@ -126,25 +136,48 @@ def _reduced(node: Node, array: Array) -> Array:
     axes, keep = node.attrs.get("axes"), node.attrs.get("keepdims", True)
     if axes is not None and len({axis % max(array.ndim, 1) for axis in axes}) != array.ndim:
         raise _UnknownError
-    result = functools.reduce(_REDUCTIONS[node.op], _flat(array))
+    combine, dtype = _REDUCTIONS[node.op], node.output.known_dtype
+    result = functools.reduce(lambda left, right: combine(dtype, left, right), _flat(array))
     return _array([result], (1,) * array.ndim if keep else ())
 
 
-def _whole(dtype: DType, *numbers: Any) -> None:
-    """Raises _UnknownError unless arithmetic on `numbers` in `dtype` is exact."""
+def _is_exact(dtype: DType, *numbers: Any) -> bool:
+    """Whether arithmetic on `numbers` in `dtype` is exact on integers and fractions of few bits."""
     if not dtype.is_float:
-        return
+        return True
+    if any(type(number) is RealExpr for number in numbers):
+        return False
+    return all(
+        number < _WHOLE if is_expression(number) else number * _FEW % 1 == 0 and abs(number) < _FEW
+        for number in numbers
+    )
+
+
+def _rounded(dtype: DType, function: Callable[..., Any], *numbers: Any) -> Any:
+    """What `function` gives for `numbers` in floats of `dtype`, each result rounded; the last bit of a quotient, too,
+    since f64 has more than twice the bits of f32."""
+    if dtype not in (dtypes.f32, dtypes.f64):
+        raise _UnknownError
     for number in numbers:
-        if is_expression(number):
-            if not number < _WHOLE:
-                raise _UnknownError
-        elif number * _FEW % 1 or abs(number) >= _FEW:
+        if type(number) is DimExpr and not number < _WHOLE:
             raise _UnknownError
+    result = function(*(number if is_expression(number) else float(number) for number in numbers))
+    if type(result) is DimExpr:
+        raise _UnknownError
+    return single(result) if dtype == dtypes.f32 else result
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def compute(dtype: DType, left: Any, right: Any) -> Any:
-        _whole(dtype, left, right)
+        return function(left, right) if _is_exact(dtype, left, right) else _rounded(dtype, function, left, right)
+
+    return compute
+
+
+def _exactly(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def compute(dtype: DType, left: Any, right: Any) -> Any:
+        if not _is_exact(dtype, left, right):
+            raise _UnknownError  # the order of sums decides the result
         return function(left, right)
 
     return compute
@@ -158,10 +191,12 @@ def _divide(dtype: DType, left: Any, right: Any) -> Any:
         if not all(at_least(number, 0) or number >= 0 for number in (left, right)):
             raise _UnknownError
         return left // right
-    _whole(dtype, left, right)
-    if is_expression(right) or right == 0 or math.frexp(right)[0] not in (0.5, -0.5):
-        raise _UnknownError
-    return left / right
+    if not is_expression(right):
+        if right == 0:
+            raise _UnknownError
+        if _is_exact(dtype, left, right) and math.frexp(right)[0] in (0.5, -0.5):
+            return left / right
+    return _rounded(dtype, operator.truediv, left, right)
 
 
 def _modulo(dtype: DType, left: Any, right: Any) -> Any:
@@ -183,7 +218,7 @@ def _cast(dtype: DType, number: Any) -> Any:
         return floor_int(number) if number >= 0 else -floor_int(-number)
     if dtype not in (dtypes.f32, dtypes.f64):
         raise _UnknownError
-    return number
+    return single(number) if type(number) is RealExpr and dtype == dtypes.f32 else number
 
 
 _MOVES = frozenset(
@@ -212,7 +247,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "div": _divide,
     "mod": _modulo,
     "neg": _any_dtype(operator.neg),
-    "abs": _any_dtype(abs),
+    "abs": _any_dtype(lambda number: maximum(number, -number)),
     "relu": _any_dtype(lambda number: maximum(number, 0)),
     "floor": _any_dtype(math.floor),
     "ceil": _any_dtype(math.ceil),
@@ -228,9 +263,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 """Scalar ops on single elements, which may be expressions: (dtype of the result, operands) -> element."""
 
-_REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "reduce_sum": operator.add,
-    "reduce_prod": operator.mul,
-    "reduce_min": minimum,
-    "reduce_max": maximum,
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "reduce_sum": _exactly(operator.add),
+    "reduce_prod": _exactly(operator.mul),
+    "reduce_min": _any_dtype(minimum),
+    "reduce_max": _any_dtype(maximum),
 }

@@ -12,6 +12,7 @@ from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
+from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import Shape, elements, is_open, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.sizes import is_arithmetic, known_value
@@ -31,6 +32,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "pad": (1, 3),
     "range": (0, 1, 2),
     "reshape": (1,),
+    "resize": (2, 3),
     "slice": (1, 2, 3, 4),
     "split": (1,),
     "tile": (1,),
@@ -41,7 +43,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 MOST_NUMBERS = 64
 """An operand of more elements decides no size before a run."""
 
-_MAY_BE_DYNAMIC = frozenset(("branch", "call", "loop", "resize", "squeeze", "unsqueeze"))
+_MAY_BE_DYNAMIC = frozenset(("branch", "call", "loop", "squeeze", "unsqueeze"))
 """Further ops whose results may have sizes that depend on data."""
 
 
@@ -96,7 +98,7 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
         copies[value] = front.input(value.name, value.known_dtype, value.static_shape)
     for node in cut.front:
         copy_node(front, node, copies)
-    numbers = [_as_i64(front, copied(front, value, copies)) for value in rest.numbers]
+    numbers = [_as_symbols(front, copied(front, value, copies)) for value in rest.numbers]
     read = [*(() if loop is None else loop.operands), *rest.operands]
     operands = [copied(front, value, copies) for value in read]
     ahead = None if loop is None else _ahead(loop, len(rest.names.dims))
@@ -127,11 +129,13 @@ def _ahead(loop: DataLoop, rest_sizes: int) -> Ahead:
     return Ahead(Behind(loop.body, loop.names.all), form)
 
 
-def _as_i64(graph: Graph, value: Value) -> Value:
-    if value.dtype == dtypes.i64:
+def _as_symbols(graph: Graph, value: Value) -> Value:
+    """`value` as what a stage reads: i64, or f64, whose bits are symbols."""
+    dtype = dtypes.f64 if value.known_dtype.is_float else dtypes.i64
+    if value.dtype == dtype:
         return value
-    wide = graph.value(f"{value.name}.i64", dtypes.i64, value.shape)
-    return graph.add("cast", [value], {"to": dtypes.i64}, outputs=[wide]).output
+    wide = graph.value(f"{value.name}.{dtype}", dtype, value.shape)
+    return graph.add("cast", [value], {"to": dtype}, outputs=[wide]).output
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +212,11 @@ def _numbers_of(node: Node) -> list[Value]:
 
 
 def _is_of_numbers(node: Node) -> bool:
-    """Whether all operands of `node` are known or hold few integers, but not all are known."""
+    """Whether all operands of `node` are known or hold few integers, but not all are known; kernels in front compute
+    with fractions."""
     operands = [value for value in node.inputs if value is not None]
-    return all(map(_is_known_or_numbers, operands)) and any(known_value(value) is None for value in operands)
+    unknown = [value for value in operands if known_value(value) is None]
+    return bool(unknown) and all(map(_is_integers, unknown))
 
 
 def _is_known_or_numbers(value: Value) -> bool:
@@ -218,9 +224,14 @@ def _is_known_or_numbers(value: Value) -> bool:
 
 
 def _is_numbers(value: Value) -> bool:
-    if not is_known(value) or not value.known_dtype.is_integer or is_open(value.static_shape):
+    if not is_known(value) or is_open(value.static_shape):
         return False
-    return elements(value.static_shape) <= MOST_NUMBERS
+    dtype = value.known_dtype
+    return (dtype.is_integer or dtype in (dtypes.f32, dtypes.f64)) and elements(value.static_shape) <= MOST_NUMBERS
+
+
+def _is_integers(value: Value) -> bool:
+    return _is_numbers(value) and value.known_dtype.is_integer
 
 
 class _Rest:
@@ -299,11 +310,13 @@ def _is_planned(rest: _Rest, cut: _Cut, context: PassContext) -> bool:
     """Whether the rest can be compiled for all sizes, as far as can be told before a run."""
     if any(map(_has_expressions, (attr for node in cut.later for attr in node.attrs.values()))):
         return False
-    if len(rest.numbers) == len(cut.counted):
-        try:
-            opened = infer(specialize_open(rest.graph, Facts(), {}), context)
-        except TreadleError:
-            return False
+    decided = len(rest.numbers) > len(cut.counted)
+    try:
+        opened = infer(specialize_open(rest.graph, Facts(), {}), context)
+    except TreadleError:
+        if not decided:
+            return False  # the sample sizes of numbers alone may not fit
+    else:
         if first_region(opened).graph is opened:
             return True
         if any(node.op == "loop" for node in cut.later):
@@ -325,7 +338,7 @@ def _has_expressions(attr: Any) -> bool:
 def _is_certain(node: Node) -> bool:
     """Whether the sizes of the results of `node` follow from those of its operands, and from integers."""
     if node.op in NUMBERS:
-        return all(value.dtype is not None and value.dtype.is_integer for value in _numbers_of(node))
+        return all(value.dtype is not None and value.dtype != dtypes.string for value in _numbers_of(node))
     return node.op not in _MAY_BE_DYNAMIC or (
         node.op not in ("branch", "call", "loop")
         and all(value is None or known_value(value) is not None for value in node.inputs[1:])

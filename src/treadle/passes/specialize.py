@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,11 +15,15 @@ from treadle.graph.graph import Graph
 from treadle.graph.mapping import verify_files
 from treadle.graph.node import Node
 from treadle.graph.open_dims import OpenDims
+from treadle.graph.reals import bits_of_number, real_of_bits
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.sizes import add_sizes
 from treadle.passes.appended_dims import appended_dims
+
+_ONE = bits_of_number(1.0)
+"""The sample of a symbol that is the bits of an f64."""
 
 
 def specialize(graph: Graph, shapes: Mapping[str, StaticShape], dtypes: Mapping[str, DType] | None = None) -> Graph:
@@ -72,7 +78,13 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
         opened[value.name] = tuple(map(size, value.shape))
     copy = copy_graph(graph, opened)
     bounds = {"least": 1 - MOST_ELEMENTS, "most": MOST_ELEMENTS - 1}
-    numbers = {name: facts.symbol(name, hints.get(name, 1), **bounds) for name in numbers_of(graph)}
+    reals = reals_of(graph)
+    numbers = {
+        name: facts.symbol(name, hints.get(name, _ONE), least=-math.inf, most=math.inf)
+        if name in reals
+        else facts.symbol(name, hints.get(name, 1), **bounds)
+        for name in sorted(numbers_of(graph))
+    }
     set_numbers(copy, {**facts.symbols, **numbers})
     return copy
 
@@ -85,8 +97,20 @@ def numbers_of(graph: Graph) -> frozenset[str]:
     return frozenset(named.difference(dim for value in graph.inputs for dim in value.shape or ()))
 
 
+def reals_of(graph: Graph) -> frozenset[str]:
+    """The symbols of `graph` that are the bits of f64s: elements of `sizes` nodes of floats."""
+    return frozenset(
+        each
+        for node in graph.nodes
+        if node.op == "sizes" and node.attrs["dtype"].is_float
+        for each in node.attrs["elements"]
+        if isinstance(each, str)
+    )
+
+
 def set_numbers(graph: Graph, sizes: Mapping[str, int]) -> None:
-    """Put `sizes`, numbers or expressions, in place of the names among the elements of `sizes` nodes."""
+    """Put `sizes`, numbers or expressions, in place of the names among the elements of `sizes` nodes; in those of
+    floats the numbers whose bits they are."""
     nodes: list[Node] = []
     for node in graph.nodes:
         elements = node.attrs["elements"] if node.op == "sizes" else ()
@@ -94,7 +118,8 @@ def set_numbers(graph: Graph, sizes: Mapping[str, int]) -> None:
             nodes.append(node)
             continue
         array = np.empty(len(elements), object)
-        array[:] = [sizes[each] if isinstance(each, str) else each for each in elements]
+        of = real_of_bits if node.attrs["dtype"].is_float else operator.pos
+        array[:] = [of(sizes[each]) if isinstance(each, str) else each for each in elements]
         made = add_sizes(graph, array.reshape(node.attrs["shape"]), node.attrs["dtype"], node.output.name)
         if isinstance(made, Node):
             nodes.append(made)

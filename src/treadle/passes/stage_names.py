@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.graph.dim import RealExpr, is_expression
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
+from treadle.graph.reals import bits_of_real
 from treadle.graph.value import Value
 from treadle.ops.sizes import known_value
 
@@ -43,9 +44,12 @@ class SizeNames:
     def add_known(self, graph: Graph, value: Value) -> Value | None:
         """Return the elements of `value` as a value of `graph`, if they are known sizes; None if they are not."""
         known = known_value(value)
-        if known is None or any(type(each) is RealExpr for each in known.reshape(-1).tolist()):
+        if known is None:
             return None
-        return self.add_sizes(graph, value, [self.named(each) for each in known.reshape(-1).tolist()])
+        given = known.reshape(-1).tolist()
+        if value.known_dtype.is_float:
+            given = [bits_of_real(each) if is_expression(each) else each for each in given]
+        return self.add_sizes(graph, value, list(map(self.named, given)))
 
     def add_sizes(self, graph: Graph, value: Value, elements: list[Any]) -> Value:
         """Return a value of `graph` like `value`, whose elements are names or numbers."""

@@ -20,7 +20,8 @@ from treadle.graph.guard import Guard
 OPS = (
     "add", "sub", "mul", "floordiv", "min", "max", "is_zero", "is_negative", "not",
     "to_real", "real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max", "less", "less_equal",
-    "floor", "ceil", "round", "units_per_chunk", "conv.units", "conv.groups", "planes.planes", "planes.rows",
+    "floor", "ceil", "round", "real_of_bits", "bits_of_real", "real_single",
+    "units_per_chunk", "conv.units", "conv.groups", "planes.planes", "planes.rows",
     "grid.batches", "grid.blocks", "grid.panels",
     "winograd.tiles", "winograd.groups", "winograd.input", "winograd.product", "winograd.total",
 )  # fmt: skip
@@ -37,7 +38,8 @@ _WINOGRAD = ("winograd.tiles", "winograd.groups", "winograd.input", "winograd.pr
 REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max"), (0, 1)),
     **dict.fromkeys(("less", "less_equal"), (0, 1)),
-    **dict.fromkeys(("floor", "ceil", "round"), (0,)),
+    "real_single": (0,),
+    **dict.fromkeys(("floor", "ceil", "round", "bits_of_real"), (0,)),
     "units_per_chunk": (1,),
     **dict.fromkeys(("conv.units", "conv.groups", "planes.planes", "planes.rows"), (2,)),
     **dict.fromkeys(_GRIDS, (3, 4, 5, 8)),
@@ -97,7 +99,8 @@ class Encoder:
         if not isinstance(number, RealExpr):
             return self._constant("real", struct.pack("<d", float(number)))
         if number not in self._encoded:
-            self._encoded[number] = self._result(f"real_{number.op}", *map(self.real, number.args))
+            operand = self.integer if number.op == "of_bits" else self.real
+            self._encoded[number] = self._result(f"real_{number.op}", *map(operand, number.args))
         return self._encoded[number]
 
     def guard(self, guard: Guard) -> Slot:

@@ -26,7 +26,7 @@ def emit_interpolation(k: Kernel, spec: InterpolationSpec) -> None:
     """indices[i, t], weights[i, t] for the taps t of position i. A unit is a position."""
     args = k.args(InterpolationArgs[ir.Value], spec)
     curve = _cubic(k, k.b.bitcast(args.coefficient, DOUBLE)) if spec.cubic else _triangle(k)
-    scale = scale_of(k, args.numerator, args.denominator)
+    scale = k.b.bitcast(args.scale, DOUBLE)
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, begin, end, name="position") as position:
         at = coordinate(k, spec.coordinate_mode, position.index, (args.size, args.units), scale)
@@ -113,11 +113,6 @@ def _store_tap(k: Kernel, spec: InterpolationSpec, at: Index, index: Index, weig
 
 def _real(k: Kernel, index: Index) -> ir.Value:
     return k.b.sitofp(as_i64(index), DOUBLE)
-
-
-def scale_of(k: Kernel, numerator: ir.Value, denominator: ir.Value) -> ir.Value:
-    """numerator / denominator in f64."""
-    return k.b.fdiv(_real(k, numerator), _real(k, denominator))
 
 
 def coordinate(k: Kernel, mode: str, position: ir.Value, sizes: tuple[ir.Value, ir.Value], scale: ir.Value) -> ir.Value:

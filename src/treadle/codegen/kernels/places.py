@@ -8,8 +8,8 @@ from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.math_round import ceil, floor
 from treadle.codegen.emit.memory import store
-from treadle.codegen.emit.types import FLOAT, I64
-from treadle.codegen.kernels.interpolation import coordinate, scale_of
+from treadle.codegen.emit.types import DOUBLE, FLOAT, I64
+from treadle.codegen.kernels.interpolation import coordinate
 from treadle.dtypes import i64
 from treadle.plan.kernels.lookup import OUTSIDE
 from treadle.plan.kernels.places import PlacesArgs, PlacesSpec
@@ -50,7 +50,7 @@ def _floor_rem(k: Kernel, at: Index, size: Index) -> Index:
 
 def _nearest(k: Kernel, spec: PlacesSpec, position: ir.Value, args: PlacesArgs[ir.Value]) -> Index:
     """The neighbour that `nearest_mode` picks, in the order of operations of `ops.interpolation`, in f32."""
-    scale = k.b.fptrunc(scale_of(k, args.numerator, args.denominator), FLOAT)
+    scale = k.b.fptrunc(k.b.bitcast(args.scale, DOUBLE), FLOAT)
     at = coordinate(k, spec.coordinate_mode, position, (args.size, args.units), scale)
     half = FLOAT(0.5)
     picked = {

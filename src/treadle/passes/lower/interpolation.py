@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dtypes import i64
-from treadle.graph.dim import DimExpr, RealExpr, floor_int, is_expression, maximum, minimum, real_minimum
+from treadle.graph.dim import RealExpr, floor_int, is_expression, maximum, minimum, real_minimum
 from treadle.graph.node import Node
+from treadle.graph.reals import bits_of_real
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, table
 from treadle.passes.lower.base import CALL_NS, LowerContext, partition
@@ -16,8 +17,6 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
 
 _POSITION_NS = 10.0
-_EXACT = 1 << 53
-"""Integers below this are exact in f64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +33,13 @@ class Taps:
 def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str) -> Taps | None:
     """The tables of one axis of a linear or cubic resize; None if positions are extrapolated.
 
-    They are constants where the sizes are numbers. A kernel writes them for expressions, unless the scale is no ratio
-    of sizes: then expressions are pinned.
+    They are constants where the sizes are numbers. A kernel writes them for expressions.
     """
     dtype, size, out = node.output.known_dtype, node.operand(0).static_shape[axis], found.sizes[axis]
-    ratio = ratio_of(found.scales[axis])
-    is_open = any(map(is_expression, (size, out, found.scales[axis])))
+    scale = found.scales[axis]
+    is_open = any(map(is_expression, (size, out, scale)))
     crops = node.attrs["coordinate_mode"] == "tf_crop_and_resize"
-    if not is_open or crops or ratio is None:
+    if not is_open or crops:
         known = table(node.attrs, node.operand(0).static_shape, found, axis)
         if known.outside.any():
             return None
@@ -57,9 +55,11 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         exclude_outside=bool(node.attrs.get("exclude_outside", False)),
         antialias=bool(node.attrs.get("antialias", False)),
     )
-    taps = _most_taps(spec, found.scales[axis])
-    if isinstance(found.scales[axis], RealExpr):  # sizes are given: an axis that keeps its size is copied
-        taps = 1 + (taps - 1) * minimum(1, maximum(0, size - out, out - size))
+    taps = _most_taps(spec, scale)
+    if isinstance(scale, RealExpr):  # an axis that keeps its size is copied
+        change = -floor_int(real_minimum(scale - 1, 1 - scale))
+        changes = maximum(size - out, out - size) if _is_ratio(scale) else change
+        taps = 1 + (taps - 1) * minimum(1, maximum(0, changes))
     indices = ctx.temporary(f"{name}.indices", i64, (out, taps))
     weights = ctx.temporary(f"{name}.weights", dtype, (out, taps))
     chunks, per_chunk = partition(out, _POSITION_NS)
@@ -67,8 +67,7 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         units=out,
         units_per_chunk=per_chunk,
         size=size,
-        numerator=ratio[0],
-        denominator=ratio[1],
+        scale=bits_of_real(scale),
         taps=taps,
         coefficient=int(np.float64(node.attrs.get("cubic_coeff", -0.75)).view(np.int64)),
     )
@@ -84,14 +83,6 @@ def _most_taps(spec: InterpolationSpec, scale: float) -> int:
     return maximum(2 * reach, -2 * floor_int(-reach / real_minimum(scale, 1.0)))
 
 
-def ratio_of(scale: float) -> tuple[int, int] | None:
-    """Two integers, exact in f64, whose quotient in f64 is `scale`; None if there are none, or none are known."""
-    if isinstance(scale, RealExpr):
-        known = scale.op == "div" and all(type(arg) is DimExpr or _is_integer(arg) for arg in scale.args)
-        return (floor_int(scale.args[0]), floor_int(scale.args[1])) if known else None
-    numerator, denominator = float(scale).as_integer_ratio()
-    return (numerator, denominator) if max(numerator, denominator) < _EXACT else None
-
-
-def _is_integer(number: float) -> bool:
-    return isinstance(number, float) and number.is_integer() and abs(number) < _EXACT
+def _is_ratio(scale: RealExpr) -> bool:
+    """Whether `scale` is the ratio of the sizes of an axis: the sizes of the result are given, not the scales."""
+    return scale.op == "div" and not any(type(arg) is RealExpr for arg in scale.args)

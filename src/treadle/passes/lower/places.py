@@ -9,6 +9,7 @@ from treadle.dtypes import i64
 from treadle.graph.dim import maximum, minimum
 from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
+from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import elements, strides_of
 from treadle.graph.value import Value
 from treadle.passes.lower.base import CALL_NS, LowerContext, partition
@@ -28,7 +29,7 @@ class Places:
     size: int
     skipped: int = 0
     begin: int = 0
-    ratio: tuple[int, int] = (1, 1)
+    scale: float = 1.0
 
     @staticmethod
     def unchanged(size: int) -> Places:
@@ -63,8 +64,7 @@ class Places:
             skipped=self.skipped,
             begin=self.begin,
             stride=stride,
-            numerator=self.ratio[0],
-            denominator=self.ratio[1],
+            scale=bits_of_real(self.scale),
         )
         cost = CALL_NS + self.count * _POSITION_NS
         return ctx.call(node, self.spec, (table,), (), args=args, chunks=chunks, cost=cost)

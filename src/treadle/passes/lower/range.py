@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from treadle.dtypes import f32, f64, i16, i32, i64
 from treadle.graph.dim import is_expression
 from treadle.graph.node import Node
+from treadle.graph.reals import bits_of_real
 from treadle.ops.sizes import known_value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, partition
-from treadle.passes.lower.sizes import is_argument, pinned
+from treadle.passes.lower.sizes import is_argument
 from treadle.plan.call import Call
 from treadle.plan.kernels.range import RangeArgs, RangeSpec
 
@@ -27,7 +26,7 @@ def lower_range(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     numbers = [array.reshape(-1)[0] for array in known if array is not None]
     whole = all(map(is_argument, numbers))
-    start, delta = (_integer(number) if whole else _bits(number, dtype.numpy) for number in numbers)
+    start, delta = (_integer(number) if whole else bits_of_real(number) for number in numbers)
     (units,) = y.static_shape
     ns = 2.0 * dtype.size / BYTES_PER_NS
     chunks, per_chunk = partition(units, ns, ctx.target.lanes(dtype))
@@ -38,8 +37,3 @@ def lower_range(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 def _integer(number: Any) -> int:
     return number if is_expression(number) else int(number)
-
-
-def _bits(number: Any, dtype: Any) -> int:
-    """The bits of `number`, an element of a tensor of `dtype`, as an f64; an expression is pinned."""
-    return int(np.array(pinned(number), dtype).astype(np.float64).view(np.int64))

@@ -15,7 +15,7 @@ from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, changed_axes, resizing, tables
 from treadle.ops.sizes import known_value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, Array, LowerContext, nbytes, partition
-from treadle.passes.lower.interpolation import Taps, ratio_of, taps_of
+from treadle.passes.lower.interpolation import Taps, taps_of
 from treadle.passes.lower.lookup import lookup_call
 from treadle.passes.lower.places import Places, open_lookup_calls
 from treadle.plan.call import Call
@@ -87,10 +87,8 @@ def _nearest(node: Node, ctx: LowerContext, found: Resizing, changed: list[int])
     outside = np.asarray([node.attrs.get("extrapolation", 0.0)]).astype(y.known_dtype.numpy)
     value = ctx.constant(outside, f"{y.name}.outside")
     shape = physical_shape(x.static_shape, x.layout)
-    if is_open((*x.static_shape, *found.sizes)):
-        places = _places(node, found, changed)
-        if places is not None:
-            return open_lookup_calls(node, ctx, value, places)
+    if is_open((*x.static_shape, *found.sizes)) and node.attrs["coordinate_mode"] != "tf_crop_and_resize":
+        return open_lookup_calls(node, ctx, value, _places(node, found, changed))
     table_of = tables(node.attrs, x.static_shape, found)
     last = max(table_of, default=len(x.static_shape) - 1)
     positions = []
@@ -101,19 +99,15 @@ def _nearest(node: Node, ctx: LowerContext, found: Resizing, changed: list[int])
     return [lookup_call(node, ctx, value, positions, math.prod(shape[last + 1 :]))]
 
 
-def _places(node: Node, found: Resizing, changed: list[int]) -> list[Places | None] | None:
-    """The table of each axis, None where it does not change; None if positions are extrapolated, or a scale is no
-    ratio of sizes."""
+def _places(node: Node, found: Resizing, changed: list[int]) -> list[Places | None]:
+    """The table of each axis, None where it does not change."""
     shape, mode = node.operand(0).static_shape, node.attrs["coordinate_mode"]
     spec = PlacesSpec(
         how="nearest", coordinate_mode=mode, nearest_mode=node.attrs.get("nearest_mode", "round_prefer_floor")
     )
     places: list[Places | None] = [None] * len(shape)
     for axis in changed:
-        ratio = ratio_of(found.scales[axis])
-        if ratio is None or mode == "tf_crop_and_resize":
-            return None
-        places[axis] = Places(spec, found.sizes[axis], shape[axis], ratio=ratio)
+        places[axis] = Places(spec, found.sizes[axis], shape[axis], scale=found.scales[axis])
     return places
 
 

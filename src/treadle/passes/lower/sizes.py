@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dtypes import boolean
+from treadle.dtypes import boolean, f32, f64
 from treadle.graph.dim import DimExpr, is_expression
 from treadle.graph.node import Node
+from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import strides_of
 from treadle.ops.sizes import evaluate_sizes
 from treadle.passes.lower.base import CALL_NS, LowerContext
@@ -20,16 +21,23 @@ _ELEMENT_NS = 0.5
 
 
 def lower_sizes(node: Node, ctx: LowerContext) -> list[Call]:
-    """One kernel; a copy of a constant, for which expressions are pinned, where elements are many or fractions."""
+    """One kernel; a copy of a constant, for which expressions are pinned, where elements are many, or fractions in
+    other dtypes than f32 and f64."""
     elements, y = node.attrs["elements"], node.output
     dtype = y.known_dtype
-    if dtype != boolean and len(elements) <= MOST_ELEMENTS and all(map(is_argument, elements)):
-        args = SizesArgs(elements=tuple(element if is_expression(element) else int(element) for element in elements))
+    whole = all(map(is_argument, elements))
+    if dtype != boolean and len(elements) <= MOST_ELEMENTS and (whole or dtype in (f32, f64)):
+        given = (_integer(element) if whole else bits_of_real(element) for element in elements)
+        spec = SizesSpec(dtype=dtype, count=len(elements), whole=whole)
         cost = CALL_NS + len(elements) * _ELEMENT_NS
-        return [ctx.call(node, SizesSpec(dtype=dtype, count=len(elements)), (y,), (), args=args, cost=cost)]
+        return [ctx.call(node, spec, (y,), (), args=SizesArgs(elements=tuple(given)), cost=cost)]
     numbers = evaluate_sizes({**node.attrs, "elements": tuple(map(pinned, elements))}, ())[0]
     axes = dense_target(y.static_shape, strides_of(y.static_shape))
     return [copy_call(node, ctx, y, ctx.constant(numbers, f"{y.name}.numbers"), axes)]
+
+
+def _integer(element: Any) -> int:
+    return element if is_expression(element) else int(element)
 
 
 def is_argument(element: Any) -> bool:

@@ -35,9 +35,8 @@ class InterpolationArgs(KernelArgs[T]):
     units_per_chunk: T
     size: T
     """Positions along the axis of x, at least 1."""
-    numerator: T
-    denominator: T
-    """The scale is numerator / denominator."""
+    scale: T
+    """The bits of the f64 by which the axis is scaled."""
     taps: T
     """Taps of a position: as many as the curve needs, an even number; or 1, which copies the axis."""
     coefficient: T

@@ -38,6 +38,5 @@ class PlacesArgs(KernelArgs[T]):
     """The position along y of the first of them; below 0 where pads take elements away. 0 in a resize."""
     stride: T
     """Elements from one position of x to the next."""
-    numerator: T
-    denominator: T
-    """The scale of a resize is numerator / denominator."""
+    scale: T
+    """The bits of the f64 by which a resize scales the axis."""

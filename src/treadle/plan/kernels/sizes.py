@@ -21,6 +21,8 @@ class SizesSpec(KernelSpec):
     dtype: DType
     count: int
     """Elements of y, at most MOST_ELEMENTS."""
+    whole: bool
+    """They are given as integers, else as the bits of f64s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class SizesArgs(KernelArgs[T]):
     """Arguments."""
 
     elements: tuple[T, ...]
-    """The elements of y, integers."""
+    """The elements of y."""
 
     @classmethod
     def tuple_lengths(cls, spec: SizesSpec) -> Lengths:
