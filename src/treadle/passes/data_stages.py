@@ -12,7 +12,6 @@ from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import Shape, elements, is_open, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.sizes import is_arithmetic, known_value
