@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.frontends.core_bodies import needs_python, same_forms
-from treadle.frontends.tensorflow.core_lists import Items
+from treadle.frontends.tensorflow.core_lists import Items, drop_unread_lists
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.graph.dim import at_least, equals, is_expression, maximum, minimum
@@ -93,6 +93,7 @@ class CoreLoop:
         plain = [self._values[parameter] for parameter in self._split.plain]
         after = [self._body.outputs[self._slots[place] or 0] for place in carried]
         again = self._body.outputs[-1]
+        drop_unread_lists(self._body)
         if not same_forms([plain[place] for place in carried], after) or needs_python(self._body):
             return None
         if (again.dtype, again.shape) != (dtypes.boolean, ()) or not (changed or self._split.writes):

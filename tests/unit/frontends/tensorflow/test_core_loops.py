@@ -227,3 +227,78 @@ def test_a_loop_of_bools_is_counted() -> None:
     assert session.run({"go": np.array(True)})["i"] == 5
     assert session.run({"go": np.array(False)})["i"] == 0
     assert has_loop(session)
+
+
+def nested(depth: int) -> Writer:
+    """y[i] = rows of x[i] times 0, 1, 2, 3, as `depth` - 1 loops stack them: each makes a list of its own."""
+    w = Writer()
+    shape = [4] * (depth - 1) + [3]
+    for level in range(1, depth):
+        names = {"j": i32, "m": i32, "row": f32, "own": string}
+        w.function(f"test{level}", names, {"go": "less:z:0"}, [("less", "Less", ["j", "m"], {"T": i32})])
+        nodes: list[tuple[Any, ...]] = [
+            ("one", "Const", [], {"value": np.array(1, np.int32)}),
+            ("next", "Add", ["j", "one:output:0"], {"T": i32}),
+            ("f", "Cast", ["j"], {"SrcT": i32, "DstT": f32}),
+            ("scaled", "Mul", ["row", "f:y:0"], {"T": f32}),
+            *(_inner(level - 1, shape[-level:], "scaled:z:0") if level > 1 else ()),
+            ("set", "TensorListSetItem", ["own", "j", "stack:tensor:0" if level > 1 else "scaled:z:0"],
+             {"element_dtype": f32}),
+        ]  # fmt: skip
+        results = {"j1": "next:z:0", "m1": "m", "row1": "row", "own1": "set:output_handle:0"}
+        w.function(f"step{level}", names, results, nodes)
+    names = {"i": i32, "n": i32, "x": f32, "out": string}
+    w.function(f"test{depth}", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
+    w.function(
+        f"step{depth}", names, {"i1": "next:z:0", "n1": "n", "x1": "x", "out1": "set:output_handle:0"},
+        [
+            ("one", "Const", [], {"value": np.array(1, np.int32)}),
+            ("axis", "Const", [], {"value": np.array(0, np.int32)}),
+            ("next", "Add", ["i", "one:output:0"], {"T": i32}),
+            ("row", "GatherV2", ["x", "i", "axis:output:0"], {"Tparams": f32, "Tindices": i32, "Taxis": i32}),
+            *_inner(depth - 1, shape[-depth:], "row:output:0"),
+            ("set", "TensorListSetItem", ["out", "i", "stack:tensor:0"], {"element_dtype": f32}),
+        ],
+    )  # fmt: skip
+    x = w.input("x", (None, 3))
+    whole = w.node("StridedSlice", w.node("Shape", x, out_type=i32), w.ints(0), w.ints(1), w.ints(1), T=i32,
+                   shrink_axis_mask=1)  # fmt: skip
+    out = w.node("TensorListReserve", w.ints(*shape), whole, T=None, element_dtype=f32)
+    w.node("StatelessWhile", w.constant(0, np.int32), whole, x, out, name="loop", T=[i32, i32, f32, string],
+           cond=function_attr(f"test{depth}"), body=function_attr(f"step{depth}"))  # fmt: skip
+    w.node("TensorListStack", "loop:3", w.ints(*shape), T=None, element_dtype=f32, num_elements=-1, name="y")
+    return w
+
+
+def _inner(level: int, shape: list[int], row: str) -> list[tuple[Any, ...]]:
+    """The nodes of a body that run the loop of this level, which fills a list of items with `shape`, and stack it."""
+    return [
+        ("first", "Const", [], {"value": np.array(0, np.int32)}),
+        ("four", "Const", [], {"value": np.array(4, np.int32)}),
+        ("shape", "Const", [], {"value": np.array(shape[1:] if len(shape) > 1 else shape, np.int32)}),
+        ("list", "TensorListReserve", ["shape:output:0", "four:output:0"], {"element_dtype": f32, "shape_type": i32}),
+        ("loop", "StatelessWhile", ["first:output:0", "four:output:0", row, "list:handle:0"],
+         {"T": [i32, i32, f32, string], "cond": function_attr(f"test{level}"), "body": function_attr(f"step{level}")}),
+        ("stack", "TensorListStack", ["loop:output:3", "shape:output:0"], {"element_dtype": f32, "num_elements": -1}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_nested_loops_make_lists_of_their_own(depth: int) -> None:
+    """Each level is a loop of the core, also with more threads than CPUs."""
+    session = treadle.Session(nested(depth).bytes(), outputs=["y"])
+    x = rows(5)
+    wanted = _scaled(x, depth)
+    for threads in (1, 2, 5):
+        found = session.run({"x": x}, intra_op=threads, inter_op=threads)["y"]
+        np.testing.assert_array_equal(found, wanted)
+    assert has_loop(session)
+
+
+def _scaled(x: np.ndarray, depth: int) -> np.ndarray:
+    """What `nested` computes."""
+    factors = np.arange(4, dtype=np.float32)
+    found = x
+    for _ in range(depth - 1):
+        found = found[..., None, :] * factors[:, None]
+    return found
