@@ -17,6 +17,7 @@ from treadle.graph.graph import Graph
 from treadle.model_compiler import (
     AT_CONSTRUCTION,
     ModelCompiler,
+    memory_limited,
     tuned_limits,
 )
 from treadle.runtime.caps import NodeCaps, checked_caps
@@ -81,6 +82,7 @@ class Session:
         ThreadSettingError: A number of threads cannot be, or `node_intra_op` names no node.
         SettingsFileError: The file of settings is damaged, or of another model or machine.
         ProviderError: The provider is unknown or not installed.
+        MemoryLimitError: There is no memory to load and compile the model.
         InputError: Another argument cannot be. `skip_padding` cannot serve any output of the model.
 
     Example:
@@ -147,12 +149,14 @@ class Session:
         if settings is not None:
             topology = threads_of(pool, "Session(pool=)").topology()
             tuned = tuned_limits(settings, model, source, target, topology)
-        self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
+        with memory_limited():
+            self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
         threads = threads_of(pool, "Session(pool=)")
         self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
         threads.team()  # reports a wrong environment variable now, not at the first run
         self._runner = runner_for(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
-        self._compiler.compile_declared(self._runner.plans)
+        with memory_limited():
+            self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
 
     @property

@@ -21,7 +21,7 @@
     │   └── SettingsFileError         a file of tuned settings is damaged, or of another model or machine
     ├── KnobError                     a TREADLE_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
-    │   ├── MemoryLimitError          a run needs more memory than the system has
+    │   ├── MemoryLimitError          a run or a load needs more memory than the system has
     │   └── ThreadLimitError          the system lets the process start no more threads
     └── InternalError                 treadle's own fault, never the user's
 
@@ -154,7 +154,7 @@ class LimitError(TreadleError):
 
 
 class MemoryLimitError(LimitError, MemoryError):
-    """A run needs more memory than there is; the session stays usable."""
+    """A run, or loading and compiling a model, needs more memory than there is; the session stays usable."""
 
 
 class ThreadLimitError(LimitError, RuntimeError):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import numpy as np
 from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.compile_settings import CompileCounter, CompileSettings
-from treadle.errors import InputError, ShapeError
+from treadle.errors import InputError, MemoryLimitError, ShapeError
 from treadle.form_plans import FormPlans
 from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
@@ -69,6 +69,20 @@ def tuned_limits(
         source.load()  # raises if the model cannot be read
     tuned.must_fit(file, digest, machine(target.isa, topology))
     return tuned.limits(f"Session(settings={file!r})", topology)
+
+
+@contextmanager
+def memory_limited() -> Iterator[None]:
+    """Return a context manager that raises MemoryLimitError where loading and compiling find no memory."""
+    try:
+        yield
+    except MemoryLimitError:
+        raise
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"there is no memory to load and compile the model ({error}); raise the limit of the process or its "
+            "container, or use smaller inputs or a smaller model"
+        ) from error
 
 
 class ModelCompiler:
@@ -178,6 +192,7 @@ class ModelCompiler:
             self._caps.apply_to(artifact.program)
         return True
 
+    @memory_limited()
     def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         """Return what computes `outputs` for inputs of this signature: a plan from disk, else a fresh compile."""
         if self._padded is not None:

@@ -168,6 +168,21 @@ def test_resizing_takes_no_memory_for_a_declared_size(declared: list[int], wante
     assert resized.inputs[0].shape == tuple(declared)
 
 
+@pytest.mark.usefixtures("little_memory")
+def test_models_there_is_no_memory_to_compile_for() -> None:
+    """
+    A table of places of 1 TiB: an error of treadle's, while loading and in the run that brings the size.
+    """
+    text = 'g (float[{sizes}] x) => (float y) {{ y = Resize <mode = "nearest"> (x, , scales) }}'
+    scales = np.array([1, 1, 1, 2**37], np.float32)
+    with pytest.raises(MemoryLimitError, match="there is no memory"):
+        session(text.format(sizes="1, 1, 1, 1"), scales=scales)
+
+    opened = session(text.format(sizes="1, 1, h, w"), scales=scales)
+    with pytest.raises(MemoryLimitError, match="there is no memory"):
+        opened.run({"x": np.ones((1, 1, 1, 1), np.float32)})
+
+
 HUGE = f"kernel_shape = [{2**31 - 1}, {2**31 - 1}], pads = [{2**30}, {2**30}, {2**30}, {2**30}]"
 
 
