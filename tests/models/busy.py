@@ -1,7 +1,7 @@
 """A process that uses all of its slots, for tests that count its threads from outside.
 
-Arguments: intra_op, inter_op, the number of pools of its own. Prints `ready` when all of its load runs, and stops when
-its stdin is closed.
+Each line of its stdin has intra_op, inter_op and the number of pools of its own. Prints `ready` when all of that load
+runs. Stops it at the next line, and itself when its stdin is closed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from onnx import ModelProto
@@ -54,12 +56,11 @@ def nested(session: Session, inputs: dict) -> Session:
     )
 
 
-def main(intra_op: int, inter_op: int, own_teams: int) -> None:
-    """Loads the process's team, and those of pools, with clients, nested and background runs, and NumPy.
+def main() -> None:
+    """Makes the sessions, then puts one load after another on them.
 
-    Everything is compiled before the load begins, because the thread that makes a session compiles beside the team.
+    Everything is compiled before the first load, because the thread that makes a session compiles beside the team.
     """
-    threads.set(intra_op=intra_op, inter_op=inter_op)
     models = [towers(3), towers(2)]
     feeds = [small.inputs_for(model) for model in models]
     sessions = [Session(model) for model in models]
@@ -69,39 +70,47 @@ def main(intra_op: int, inter_op: int, own_teams: int) -> None:
     found = {"x": np.ones((40, 40), np.float32), "w": np.ones((1600, 2000), np.float32)}
     for session, inputs in ((outer, X), (waiting, X), (dependent, found)):
         session.run(inputs)
-    end = threading.Event()
 
-    def client(number: int) -> None:
+    def client(end: threading.Event, number: int) -> None:
         session, inputs = sessions[number % 2], feeds[number % 2]
         while not end.is_set():
             session.run(inputs)
 
-    def nesting_client() -> None:
+    def nesting_client(end: threading.Event) -> None:
         while not end.is_set():
             outer.run(X)
             waiting.run(X)
 
-    def dependent_client() -> None:
+    def dependent_client(end: threading.Event) -> None:
         while not end.is_set():
             dependent.run(found)
 
-    def own_client(pool: Pool) -> None:
+    def own_client(end: threading.Event, pool: Pool) -> None:
         while not end.is_set():
             sessions[0].run(feeds[0], pool=pool)
 
-    pools = [Pool(f"own{i}", intra_op=intra_op, inter_op=inter_op) for i in range(own_teams)]
-    clients = [threading.Thread(target=client, args=(i,)) for i in range(CLIENTS)]
-    clients += [threading.Thread(target=nesting_client), threading.Thread(target=dependent_client)]
-    clients += [threading.Thread(target=own_client, args=(pool,)) for pool in pools for _ in range(2)]
-    for thread in clients:
-        thread.start()
-    time.sleep(0.3)
-    print("ready", flush=True)  # noqa: T201
-    sys.stdin.read()
-    end.set()
-    for thread in clients:
-        thread.join()
+    @contextmanager
+    def load(intra_op: int, inter_op: int, own_teams: int) -> Iterator[None]:
+        threads.set(intra_op=intra_op, inter_op=inter_op)
+        end = threading.Event()
+        pools = [Pool(f"own{i}", intra_op=intra_op, inter_op=inter_op) for i in range(own_teams)]
+        clients = [threading.Thread(target=client, args=(end, i)) for i in range(CLIENTS)]
+        clients += [threading.Thread(target=each, args=(end,)) for each in (nesting_client, dependent_client)]
+        clients += [threading.Thread(target=own_client, args=(end, pool)) for pool in pools for _ in range(2)]
+        for thread in clients:
+            thread.start()
+        time.sleep(0.3)
+        yield
+        end.set()
+        for thread in clients:
+            thread.join()
+
+    line = sys.stdin.readline()
+    while line:
+        with load(*map(int, line.split())):
+            print("ready", flush=True)  # noqa: T201
+            line = sys.stdin.readline()
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    main()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,23 +13,29 @@ from tests.models.runnable import SUPPORTED, most_threads
 pytestmark = pytest.mark.skipif(not SUPPORTED, reason="threads are counted through Linux's /proc")
 
 
-@contextmanager
-def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
-    """The id of a process that runs sessions, clients, nested runs, Python, NumPy and blocking tasks."""
-    command = [sys.executable, "-m", "tests.models.busy", *map(str, (intra_op, inter_op, own_teams))]
+@pytest.fixture(scope="module")
+def busy() -> Iterator[Callable[[int, int, int], int]]:
+    """Puts a load on one process: sessions, clients, nested runs, Python, NumPy and blocking tasks. Returns its id."""
+    command = [sys.executable, "-m", "tests.models.busy"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "ready\n"
-            yield process.pid
-        finally:
-            process.stdin.close()
-            assert process.wait(60) == 0
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def load(intra_op: int, inter_op: int, own_teams: int) -> int:
+            print(intra_op, inter_op, own_teams, file=stdin, flush=True)
+            assert stdout.readline() == "ready\n"
+            return process.pid
+
+        yield load
+        stdin.close()
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
-def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) -> None:
+def test_runnable_threads_never_exceed_the_budget(
+    intra_op: int, inter_op: int, busy: Callable[[int, int, int], int]
+) -> None:
     """
     No load makes more than max(intra_op, inter_op) threads runnable.
 
@@ -38,17 +43,15 @@ def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) 
     depend on data.
     """
     budget = max(intra_op, inter_op)
-    with busy(intra_op, inter_op, own_teams=0) as process:
-        at_once, steadily = most_threads(budget, process)
+    at_once, steadily = most_threads(budget, busy(intra_op, inter_op, 0))
 
     assert steadily <= budget <= at_once
 
 
-def test_a_pool_adds_its_own_slots() -> None:
+def test_a_pool_adds_its_own_slots(busy: Callable[[int, int, int], int]) -> None:
     """
     Two teams of two slots keep four threads busy, and the count shows all four.
     """
-    with busy(2, 2, own_teams=1) as process:
-        at_once, steadily = most_threads(4, process)
+    at_once, steadily = most_threads(4, busy(2, 2, 1))
 
     assert steadily <= 4 <= at_once
