@@ -16,7 +16,7 @@ test: $(STAMP) native-test
 	$(BIN)/python -m pytest -q -m alone
 
 native-test: $(STAMP)
-	scripts/native_test
+	scripts/native_test plain "" treadle_native_bench
 	scripts/stress --graphs 1000 --cycles 0
 
 bench: $(STAMP)
