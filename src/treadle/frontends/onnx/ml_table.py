@@ -1,6 +1,6 @@
 """Operator of ai.onnx.ml -> rule, one line each. What has no line here runs by ONNX's reference implementation."""
 
-from treadle.frontends.onnx.rules import features, linear_model, refused, trees
+from treadle.frontends.onnx.rules import features, linear_model, svm, trees
 from treadle.frontends.onnx.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -10,7 +10,8 @@ RULES: dict[str, Rule] = {
     "LinearClassifier": linear_model.linear_classifier,
     "LinearRegressor": linear_model.linear_regressor,
     "Normalizer": features.normalizer,
-    "SVMClassifier": refused.svm_classifier,
+    "SVMClassifier": svm.svm_classifier,
+    "SVMRegressor": svm.svm_regressor,
     "Scaler": features.scaler,
     "TreeEnsembleClassifier": trees.tree_classifier,
     "TreeEnsembleRegressor": trees.tree_regressor,
