@@ -14,6 +14,9 @@ from treadle.graph.value import Value
 _MODES = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}
 """Attribute `mode` as it is written before opset 20, and since -> what it means."""
 
+_CUBIC = -0.75
+"""The coefficient of cubic convolution."""
+
 _TO_ROWS, _TO_IMAGE = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
@@ -27,21 +30,25 @@ class _Axis:
 
 
 def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
-    """GridSample(x, grid) of x [N, C, H, W] in modes nearest and linear; other forms are left to the reference."""
+    """GridSample(x, grid) of x [N, C, H, W]; images of other ranks are left to the reference."""
     mode = _MODES.get(node.choice("mode", "linear", *_MODES))
     padding = node.choice("padding_mode", "zeros", "zeros", "border", "reflection")
     aligned = node.flag("align_corners", default=False)
     x, grid = node.input(0), node.input(1)
-    if mode == "cubic" or node.rank() != 4 or node.rank(1) != 4 or x.dtype not in (dtypes.f32, dtypes.f16):
+    if mode is None or node.rank() != 4 or node.rank(1) != 4 or x.dtype not in (dtypes.f32, dtypes.f16):
         return None
     wide = _as(grid, dtypes.f32, b)
     parts = [b.add("squeeze", part, b.integers([3])) for part in b.add_many("split", [wide], 2, axis=3, parts=2)]
     across, down = (
-        _axis(part, _size(x, axis, b), padding, b, aligned=aligned, nearest=mode == "nearest")
+        _axis(part, _size(x, axis, b), padding, b, aligned=aligned, mode=mode)
         for part, axis in zip(parts, (3, 2), strict=True)
     )
     rows = b.add("reshape", b.add("transpose", x, perm=_TO_ROWS), _rows_of(x, b), allowzero=False)
     images = _images(x, b)
+    dims = node.dims()
+    channels = None if dims is None else dims[1]
+    if mode != "nearest" and x.dtype == dtypes.f32 and channels is not None and channels > 1:
+        return b.add("transpose", _bags(rows, images, down, across, padding, b), perm=_TO_IMAGE)
     total = None
     for (row, row_weight), (column, column_weight) in product(down.pixels, across.pixels):
         places = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
@@ -54,6 +61,22 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
         total = found if total is None else b.add("add", total, found)
     assert total is not None, "each axis has a pixel"
     return b.add("transpose", total, perm=_TO_IMAGE)
+
+
+def _bags(rows: Value, images: Value, down: _Axis, across: _Axis, padding: str, b: Builder) -> Value:
+    """[N, rows, columns, channels]: the pixels around each place, times their weights, as one sum of rows."""
+    places, weights = [], []
+    for (row, row_weight), (column, column_weight) in product(down.pixels, across.pixels):
+        assert row_weight is not None, "only the nearest pixel has no weight"
+        assert column_weight is not None, "only the nearest pixel has no weight"
+        place = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
+        weight = b.add("mul", row_weight, column_weight)
+        if padding == "zeros":
+            weight = b.add("mul", weight, b.add("mul", _inside(row, down, b), _inside(column, across, b)))
+        places.append(b.add("unsqueeze", b.add("add", place, images), b.integers([3])))
+        weights.append(b.add("unsqueeze", weight, b.integers([3])))
+    indices, factors = b.add("concat", *places, axis=3), b.add("concat", *weights, axis=3)
+    return b.add("gather_reduce", rows, indices, factors, how="reduce_sum", axes=(3,), keepdims=False)
 
 
 def _size(x: Value, axis: int, b: Builder) -> Value:
@@ -73,18 +96,18 @@ def _images(x: Value, b: Builder) -> Value:
     return b.add("unsqueeze", b.add("mul", numbers, b.add("mul", height, width)), b.integers([1, 2]))
 
 
-def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, nearest: bool) -> _Axis:
+def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, mode: str) -> _Axis:
     """The pixels around places from -1 to 1, the centres of the outer pixels if `aligned`, else their outer edges."""
     one, half = b.scalar(1.0, dtypes.f32), b.scalar(0.5, dtypes.f32)
     shifted = b.add("add", part, one)
-    last = _last(size, b)
+    last, nearest = _last(size, b), mode == "nearest"
     if aligned:
         place = b.add("mul", b.add("mul", shifted, half), last)
     else:
         place = b.add("mul", b.add("sub", b.add("mul", shifted, _as(size, dtypes.f32, b)), one), half)
     if nearest:
         place = b.add("round", place)
-    if padding == "border":
+    if padding == "border" and mode != "cubic":
         place = b.add("clip", place, b.scalar(0.0, dtypes.f32), last)
     elif padding == "reflection":
         place = _reflected(place, size, b, aligned=aligned)
@@ -92,7 +115,40 @@ def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, 
         return _Axis([(place, None)], size)
     low = b.add("floor", place)
     upper = b.add("sub", place, low)
+    if mode == "cubic":
+        pixels = [b.add("add", low, b.scalar(float(step), dtypes.f32)) for step in range(-1, 3)]
+        if padding == "reflection":
+            pixels = [_reflected(pixel, size, b, aligned=aligned) for pixel in pixels]
+        return _Axis(list(zip(pixels, _cubic_weights(upper, b), strict=True)), size)
     return _Axis([(low, b.add("sub", one, upper)), (b.add("add", low, one), upper)], size)
+
+
+def _cubic_weights(part: Value, b: Builder) -> list[Value]:
+    """The weights of the two pixels before a place and the two behind it; `part` of a pixel is between it and the one
+    before (Keys' cubic convolution)."""
+    one = b.scalar(1.0, dtypes.f32)
+    rest = b.add("sub", one, part)
+    return [
+        _cubic_far(b.add("add", part, one), b),
+        _cubic_near(part, b),
+        _cubic_near(rest, b),
+        _cubic_far(b.add("add", rest, one), b),
+    ]
+
+
+def _cubic_near(distance: Value, b: Builder) -> Value:
+    """The weight of a pixel up to 1 away."""
+    square = b.add("mul", distance, distance)
+    slope = b.add("sub", b.add("mul", distance, b.scalar(_CUBIC + 2, dtypes.f32)), b.scalar(_CUBIC + 3, dtypes.f32))
+    return b.add("add", b.add("mul", slope, square), b.scalar(1.0, dtypes.f32))
+
+
+def _cubic_far(distance: Value, b: Builder) -> Value:
+    """The weight of a pixel 1 to 2 away."""
+    found = b.scalar(_CUBIC, dtypes.f32)
+    for factor in (-5.0, 8.0, -4.0):
+        found = b.add("add", b.add("mul", found, distance), b.scalar(_CUBIC * factor, dtypes.f32))
+    return found
 
 
 def _reflected(place: Value, size: Value, b: Builder, *, aligned: bool) -> Value:
