@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -81,3 +84,63 @@ def test_a_branch_has_sizes_that_depend_on_data() -> None:
     model = w.model({"x": (FLOAT, [12]), "a": (BOOL, [])}, {w.op("Neg", y): (FLOAT, [])})
     x = np.random.default_rng(0).standard_normal(12).astype(np.float32)
     run_both(model, *({"x": sign * x, "a": np.array(a)} for sign in (1, -1) for a in (True, False)))
+
+
+def chosen_loop(name: str, width: int = 32) -> onnx.ModelProto:
+    """A loop, whose node has this name, on as many columns as a mask keeps: iterations in a stage."""
+    weights = numpy_helper.from_array(np.eye(width, dtype=np.float32), "weights")
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("MatMul", ["weights", "state"], ["product"], name="multiply"),
+        helper.make_node("Tanh", ["product"], ["next"], name="bound"),
+        helper.make_node("Identity", ["more"], ["go_on"], name="keep"),
+    ]
+    states = [helper.make_empty_tensor_value_info(each) for each in ("state", "next")]
+    body = helper.make_graph(
+        nodes, "body", [value("i", INT64, []), value("more", BOOL, []), states[0]],
+        [value("go_on", BOOL, []), states[1]], [weights]
+    )  # fmt: skip
+    w = ModelWriter()
+    places = w.op("Squeeze", w.op("NonZero", "keep"), w.constant(np.array([0])))
+    kept = w.op("Gather", "x", places, axis=1)
+    w.nodes.append(helper.make_node("Loop", ["count", w.constant(np.array(True)), kept], ["y"], name=name, body=body))
+    inputs: dict[str, tuple[int, list[object]]] = {
+        "x": (FLOAT, [width, width]), "keep": (BOOL, [width]), "count": (INT64, [])
+    }  # fmt: skip
+    return w.model(inputs, {"y": (FLOAT, [width, "kept"])})
+
+
+def test_runs_with_bodies_in_stages_go_by_priority(tmp_path: Path) -> None:
+    """Of the runs that wait for the only slot, the one with the highest priority is next. Its iterations are not
+    interrupted by runs of a lower priority."""
+    pool = treadle.Pool(intra_op=1, inter_op=1)
+    priorities = [0, 2, -1, 3]
+    sessions = [treadle.Session(chosen_loop(f"loop {number}"), pool=pool) for number in range(len(priorities) + 1)]
+    given = {"x": np.ones((32, 32), np.float32), "keep": np.arange(32) < 5}
+    for session in sessions:
+        session.run({**given, "count": np.array(1)})  # compiles
+
+    with treadle.trace(tmp_path / "trace.json") as recording:
+        token = treadle.CancelToken()
+        holder = sessions[-1].run_async({**given, "count": np.array(1 << 40)}, cancel=token)
+        while pool.threads.status()["slots"] == 0:
+            time.sleep(0.001)
+        clients = []
+        for number, priority in enumerate(priorities):
+            run = {"inputs": {**given, "count": np.array(100)}, "priority": priority}
+            clients.append(threading.Thread(target=sessions[number].run, kwargs=run))
+            clients[-1].start()
+            while pool.threads.status()["waiting"] <= number:
+                time.sleep(0.001)
+        token.cancel()
+        with pytest.raises(RunCancelledError):
+            holder.result()
+        for client in clients:
+            client.join()
+
+    loops = sorted((event for event in recording.events if event.op == "loop"), key=lambda event: event.start)
+    assert [event.node for event in loops if event.node != "loop 4"] == ["loop 3", "loop 1", "loop 0", "loop 2"]
+    assert all(before.end <= after.start for before, after in itertools.pairwise(loops))
+    stages = [event for event in recording.events if event.op == "data_stage"]
+    assert all(any(stage.start <= loop.start and loop.end <= stage.end for stage in stages) for loop in loops)
+    assert {event.iteration for event in recording.events} >= set(range(100))
