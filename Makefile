@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
 
-.PHONY: always run test native-test bench lint docs clean
+.PHONY: always run test test-packages native-test bench lint docs clean
 
 run: $(STAMP)
 	$(BIN)/python examples/digits/classify.py
@@ -14,6 +14,10 @@ run: $(STAMP)
 test: $(STAMP) native-test
 	$(BIN)/python -m pytest -q -m "not alone" -n auto --maxprocesses 4 --dist worksteal
 	$(BIN)/python -m pytest -q -m alone
+
+# Packages that use onnxruntime, in an environment of their own.
+test-packages:
+	scripts/test_packages
 
 native-test: $(STAMP)
 	scripts/native_test plain "" treadle_native_bench

@@ -41,7 +41,7 @@ def test_scripts_bench_names_every_benchmark() -> None:
     """
     Every folder of benches with a command can be started by its name, or stands in the guides.
     """
-    script = (ROOT / "scripts" / "bench").read_text(encoding="utf-8")
+    script = "".join((ROOT / "scripts" / name).read_text(encoding="utf-8") for name in ("bench", "test_packages"))
     commands = {path.parent.name for path in (ROOT / "benches").glob("*/compare.py")}
 
     assert commands - set(re.findall(r"\w+", script)) == {"backends"}

@@ -1,8 +1,8 @@
-"""Prints the kinds of some contents, with their scores, by magika."""
+"""The kinds of some contents, with their scores."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 
 from magika import Magika
 
@@ -13,5 +13,13 @@ CONTENTS = (
     b"SELECT name, size FROM files WHERE size > 10 ORDER BY name;\n",
 )
 
-found = [Magika().identify_bytes(content) for content in CONTENTS]
-print(json.dumps([[each.output.label, float(each.score)] for each in found]))
+
+def prepare() -> Callable[[], list[tuple[str, float]]]:
+    """Load the model; what is returned finds the kinds."""
+    magika = Magika()
+
+    def answers() -> list[tuple[str, float]]:
+        found = [magika.identify_bytes(content) for content in CONTENTS]
+        return [(each.output.label, float(each.score)) for each in found]
+
+    return answers

@@ -1,17 +1,19 @@
-"""Prints the lines of a drawn image, with their scores, by RapidOCR: a detector, a classifier and a recogniser."""
+"""The lines of a drawn image, with their scores: a detector, a classifier of angles and a recogniser of PP-OCRv6."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 
-import cv2
-import numpy as np
-from rapidocr_onnxruntime import RapidOCR
+from drawn import lines_of_text
+from rapidocr import RapidOCR
 
-LINES = ("one team of threads", "make sense 12345", "Hello World again")
 
-image = np.full((220, 640, 3), 255, np.uint8)
-for number, line in enumerate(LINES):
-    cv2.putText(image, line, (20, 60 + number * 60), cv2.FONT_HERSHEY_SIMPLEX, 1.2, (0, 0, 0), 2, cv2.LINE_AA)
-found, _ = RapidOCR()(image)
-print(json.dumps([[text, float(score)] for _, text, score in found]))
+def prepare() -> Callable[[], list[tuple[str, float]]]:
+    """Load the models; what is returned reads the image."""
+    engine, image = RapidOCR(), lines_of_text()
+
+    def answers() -> list[tuple[str, float]]:
+        found = engine(image)
+        return [(text, float(score)) for text, score in zip(found.txts, found.scores, strict=True)]
+
+    return answers

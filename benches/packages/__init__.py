@@ -1,0 +1,1 @@
+"""Packages that use onnxruntime, on treadle and beside onnxruntime."""

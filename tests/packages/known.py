@@ -1,0 +1,37 @@
+"""The packages that are run on treadle, each with its licence and the version that is installed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Package(NamedTuple):
+    """What one program needs.
+
+    Attributes:
+        module: The module that it imports.
+        name: The distribution, with its version.
+        licence: Its licence; nothing of it is copied here.
+        tolerance: How far scores may be from those with onnxruntime.
+    """
+
+    module: str
+    name: str
+    licence: str
+    tolerance: float = 1e-4
+
+
+PACKAGES = {
+    "basic_pitch_notes": Package("basic_pitch", "basic-pitch 0.4.0", "Apache-2.0"),
+    "ddddocr_words": Package("ddddocr", "ddddocr 1.6.1", "MIT"),
+    # onnxruntime's own scores are 1.5e-3 from those of the model in float64, treadle's 6e-6: variances by differences
+    "magika_labels": Package("magika", "magika 1.0.3", "Apache-2.0", 2e-3),
+    "nudenet_parts": Package("nudenet", "nudenet 3.4.2", "MIT"),
+    # a model of 8 bits: onnxruntime's own results with and without session.x64quantprecision are 9e-3 apart
+    "pipecat_turns": Package("pipecat", "pipecat-ai 1.14.0", "BSD-2-Clause", 1e-2),
+    "piper_marks": Package("piper", "piper-tts 1.8.0", "GPL-3.0-or-later"),
+    "rapidocr_lines": Package("rapidocr", "rapidocr 3.10.0", "Apache-2.0"),
+    "rapidocr_onnxruntime_lines": Package("rapidocr_onnxruntime", "rapidocr-onnxruntime 1.4.4", "Apache-2.0"),
+    "skl2onnx_pipelines": Package("skl2onnx", "skl2onnx 1.20.0", "Apache-2.0"),
+}
+"""Program -> the package that it needs."""
