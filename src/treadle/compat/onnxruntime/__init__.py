@@ -15,6 +15,8 @@ import warnings
 from typing import Any
 
 from treadle import __version__ as _treadle_version
+from treadle.compat.onnxruntime.adapters import AdapterFormat as AdapterFormat
+from treadle.compat.onnxruntime.adapters import LoraAdapter as LoraAdapter
 from treadle.compat.onnxruntime.binding import IOBinding as IOBinding
 from treadle.compat.onnxruntime.binding import SessionIOBinding as SessionIOBinding
 from treadle.compat.onnxruntime.describe import ModelMetadata as ModelMetadata
@@ -23,6 +25,10 @@ from treadle.compat.onnxruntime.enums import ExecutionMode as ExecutionMode
 from treadle.compat.onnxruntime.enums import ExecutionOrder as ExecutionOrder
 from treadle.compat.onnxruntime.enums import GraphOptimizationLevel as GraphOptimizationLevel
 from treadle.compat.onnxruntime.enums import OrtAllocatorType as OrtAllocatorType
+from treadle.compat.onnxruntime.enums import OrtDeviceMemoryType as OrtDeviceMemoryType
+from treadle.compat.onnxruntime.enums import OrtDeviceVendorId as OrtDeviceVendorId
+from treadle.compat.onnxruntime.enums import OrtExecutionProviderDevicePolicy as OrtExecutionProviderDevicePolicy
+from treadle.compat.onnxruntime.enums import OrtHardwareDeviceType as OrtHardwareDeviceType
 from treadle.compat.onnxruntime.enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
 from treadle.compat.onnxruntime.enums import OrtMemType as OrtMemType
 from treadle.compat.onnxruntime.enums import OrtSparseFormat as OrtSparseFormat
@@ -32,12 +38,16 @@ from treadle.compat.onnxruntime.options import RunOptions as RunOptions
 from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
 from treadle.compat.onnxruntime.peer import PeerWarning as PeerWarning
 from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
+from treadle.compat.onnxruntime.sparse import SparseTensor as SparseTensor
 from treadle.compat.onnxruntime.values import OrtArenaCfg as OrtArenaCfg
 from treadle.compat.onnxruntime.values import OrtDevice as OrtDevice
 from treadle.compat.onnxruntime.values import OrtMemoryInfo as OrtMemoryInfo
 from treadle.compat.onnxruntime.values import OrtValue as OrtValue
 
-__version__ = "1.32.0"
+__version__ = version = "1.32.0"
+package_name = "onnxruntime"
+cuda_version = ""
+import_capi_exception = None
 
 _MOST_SEVERE = 4
 
@@ -101,6 +111,11 @@ def has_collective_ops() -> bool:
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: Any = None) -> None:
     """Do nothing: treadle has allocators of its own, which all sessions share."""
+
+
+def get_ep_devices() -> list[Any]:
+    """Return an empty list: there are no plug-ins for devices."""
+    return []
 
 
 def set_global_thread_pool_sizes(intra_op: int, inter_op: int) -> None:

@@ -70,3 +70,43 @@ class OrtMemoryInfoDeviceType(_Named):
     GPU = 1
     FPGA = 2
     NPU = 3
+
+
+class OrtDeviceMemoryType(_Named):
+    """The kind of memory of a device."""
+
+    DEFAULT = 0
+    HOST_ACCESSIBLE = 5
+
+
+class OrtDeviceVendorId(_Named):
+    """The maker of a device, by its number among PCI devices."""
+
+    NONE = 0
+    AMD = 0x1002
+    NVIDIA = 0x10DE
+    ARM = 0x13B5
+    MICROSOFT = 0x1414
+    HUAWEI = 0x19E5
+    QUALCOMM = 0x5143
+    INTEL = 0x8086
+
+
+class OrtHardwareDeviceType(_Named):
+    """The kind of a device that computes."""
+
+    CPU = 0
+    GPU = 1
+    NPU = 2
+
+
+class OrtExecutionProviderDevicePolicy(_Named):
+    """Which devices a session prefers. Here every session runs on the CPU."""
+
+    DEFAULT = 0
+    PREFER_CPU = 1
+    PREFER_NPU = 2
+    PREFER_GPU = 3
+    MAX_PERFORMANCE = 4
+    MAX_EFFICIENCY = 5
+    MIN_OVERALL_POWER = 6

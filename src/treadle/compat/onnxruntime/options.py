@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from treadle.compat.onnxruntime.adapters import refuse_adapter
 from treadle.compat.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from treadle.compat.onnxruntime.errors import NotImplemented as Unsupported
 from treadle.compat.onnxruntime.errors import error
@@ -209,6 +210,10 @@ class RunOptions(_Options):
                     options.terminate = True
             elif self.token.cancelled:
                 self.token = CancelToken()
+
+    def add_active_adapter(self, adapter: Any) -> None:
+        """Raise NotImplemented: there are no LoRA adapters."""
+        refuse_adapter(adapter)
 
     @contextmanager
     def followed_by(self, options: Any) -> Iterator[None]:

@@ -28,7 +28,7 @@ from treadle.compat.onnxruntime.options import (
     refusal,
 )
 from treadle.compat.onnxruntime.profile import Profile
-from treadle.compat.onnxruntime.values import OrtValue, require_cpu
+from treadle.compat.onnxruntime.values import OrtMemoryInfo, OrtValue, require_cpu
 from treadle.compile import Session, remembered
 from treadle.errors import TreadleError, UnsupportedModelError
 from treadle.frontends.onnx.description import Description
@@ -211,6 +211,21 @@ class InferenceSession:
         if self._peer is not None:
             return list(self._peer.get_overridable_initializers())
         return self._node_args(self._description.optional, ())
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Return where each input has to be: in the memory of the CPU."""
+        return [OrtMemoryInfo("Cpu") for _ in self.get_inputs()]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Return where each output is: in the memory of the CPU."""
+        return [OrtMemoryInfo("Cpu") for _ in self.get_outputs()]
+
+    def get_tuning_results(self) -> list[Any]:
+        """Return an empty list: `treadle tune` stores what it finds beside the model."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """Do nothing: as onnxruntime does for the CPU."""
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says of itself."""

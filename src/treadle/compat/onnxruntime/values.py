@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.onnxruntime.describe import element_dtype, element_number, type_name
-from treadle.compat.onnxruntime.enums import OrtAllocatorType, OrtMemType
+from treadle.compat.onnxruntime.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemType
 
 Array = np.ndarray[Any, Any]
 
@@ -102,7 +102,9 @@ class OrtValue:
         raise RuntimeError("Only OrtValues that are Tensors/SparseTensors are currently supported")
 
     def numpy(self) -> Any:
-        """Return the array, which shares the memory; of a sequence a list of arrays."""
+        """Return the array, which shares the memory; of a sequence a list of arrays. Raises RuntimeError if sparse."""
+        if self.is_sparse_tensor():
+            raise RuntimeError("Only OrtValues that are Tensors are currently supported")
         return self._content.view() if isinstance(self._content, np.ndarray) else list(self._content)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -145,6 +147,8 @@ class OrtValue:
 
     def data_type(self) -> str:
         """Return the type, such as "tensor(float)"."""
+        if self.is_sparse_tensor():
+            return str(self._content.data_type())
         if isinstance(self._content, np.ndarray):
             return type_name(self._content.dtype) or ""
         return f"seq({type_name(self._content[0].dtype)})" if self._content else "seq(tensor(float))"
@@ -166,8 +170,21 @@ class OrtValue:
         return isinstance(self._content, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        """Return False: there are dense tensors only."""
-        return False
+        """Return True if it is a sparse tensor."""
+        return hasattr(self._content, "dense_shape")
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> OrtValue:
+        """Return a value that holds a SparseTensor."""
+        if not hasattr(sparse_tensor, "dense_shape"):
+            raise TypeError(f"ort_value_from_sparse_tensor: wanted a SparseTensor, got {type(sparse_tensor).__name__}")
+        return cls(sparse_tensor)
+
+    def as_sparse_tensor(self) -> Any:
+        """Return the SparseTensor that it holds. Raises RuntimeError if it holds none."""
+        if not self.is_sparse_tensor():
+            raise RuntimeError("This OrtValue does not contain SparseTensor. Check data_type() value.")
+        return self._content
 
     def is_tensor_sequence(self) -> bool:
         """Return True if it is a list of tensors."""
@@ -224,6 +241,16 @@ class OrtMemoryInfo:
     allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_ARENA_ALLOCATOR
     device_id: int = 0
     mem_type: OrtMemType = OrtMemType.DEFAULT
+
+    @property
+    def device_mem_type(self) -> OrtDeviceMemoryType:
+        """The kind of memory of the device."""
+        return OrtDeviceMemoryType.DEFAULT
+
+    @property
+    def device_vendor_id(self) -> int:
+        """0: no vendor is meant."""
+        return 0
 
 
 class OrtArenaCfg:

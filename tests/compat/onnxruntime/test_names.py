@@ -1,0 +1,153 @@
+"""The public names of onnxruntime: each is here too, or is listed with the reason why it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle.compat.onnxruntime as own
+from tests.compat.onnxruntime import models
+
+DEVICES = "devices and their plug-ins: treadle runs on the CPU"
+COMPILED = "models compiled for devices, and packages of them"
+MODULES = "modules that onnxruntime imports, no part of its interface"
+CONTEXTS = "contexts of plug-ins for devices"
+
+ABSENT = {
+    "onnxruntime": {
+        "ModelCompiler": COMPILED,
+        "ModelPackage": COMPILED,
+        "ModelPackageComponentContext": COMPILED,
+        "ModelPackageContext": COMPILED,
+        "ModelPackageOptions": COMPILED,
+        "ModelPackageWriteMode": COMPILED,
+        "OrtCompileApiFlags": COMPILED,
+        "OrtEpAssignedNode": DEVICES,
+        "OrtEpAssignedSubgraph": DEVICES,
+        "OrtEpContextData": CONTEXTS,
+        "OrtEpContextDataBuffer": CONTEXTS,
+        "OrtEpDevice": DEVICES,
+        "OrtExternalInitializerInfo": COMPILED,
+        "OrtHardwareDevice": DEVICES,
+        "OrtSyncStream": DEVICES,
+        "contextlib": MODULES,
+        "copy_tensors": DEVICES,
+        "create_and_register_allocator_v2": "a second form for allocators of devices",
+        "onnxruntime_validation": MODULES,
+        "print_debug_info": "the libraries of GPUs",
+        "register_execution_provider_library": DEVICES,
+        "set_default_logger_callback": "treadle logs nothing",
+        "unregister_execution_provider_library": DEVICES,
+    },
+    "AdapterFormat": dict.fromkeys(
+        (
+            "get_adapter_version", "get_format_version", "get_model_version", "get_parameters", "set_adapter_version",
+            "set_model_version", "set_parameters",
+        ),
+        "files of adapters are neither read nor written",
+    ),
+    "InferenceSession": {
+        "get_input_epdevices": DEVICES,
+        "get_provider_graph_assignment_info": DEVICES,
+        "release_captured_graph": DEVICES,
+        "run_with_ortvaluevector": "training",
+        "set_ep_dynamic_options": DEVICES,
+    },
+    "OrtArenaCfg": dict.fromkeys(
+        (
+            "arena_extend_strategy", "initial_chunk_size_bytes", "initial_growth_chunk_size_bytes",
+            "max_dead_bytes_per_chunk", "max_mem", "max_power_of_two_extend_bytes",
+        ),
+        "treadle's allocators have no arena",
+    ),
+    "OrtMemoryInfo": {"create_v2": DEVICES},
+    "SessionOptions": {
+        "add_external_initializers_from_files_in_memory": "weights are read from files beside the model",
+        "add_provider_for_devices": DEVICES,
+        "clear_ep_context_data_read_func": CONTEXTS,
+        "set_ep_context_data_read_func": CONTEXTS,
+        "set_load_cancellation_flag": "a load is not cancelled",
+        "set_provider_selection_policy": DEVICES,
+        "set_provider_selection_policy_delegate": DEVICES,
+    },
+}  # fmt: skip
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_every_name_is_here_or_has_a_reason() -> None:
+    """
+    Members of enumerations are compared with those of IntEnum, whose instances have name and value.
+    """
+    real = pytest.importorskip("onnxruntime")
+    if real.__version__ != own.__version__:
+        pytest.skip(f"the names of onnxruntime {own.__version__} are served, {real.__version__} is installed")
+    absent = {"onnxruntime": public(real) - public(own) - {"capi"}}
+    for name in public(real) & public(own):
+        theirs, ours = getattr(real, name), getattr(own, name)
+        if isinstance(theirs, type):
+            absent[name] = {each for each in public(theirs) if not hasattr(ours, each)} - {"name", "value"}
+    assert {name: found for name, found in absent.items() if found} == {
+        name: set(reasons) for name, reasons in ABSENT.items()
+    }
+
+
+def test_sparse_tensors_hold_values_and_indices(ort: Any) -> None:
+    real = ort
+    device = real.OrtDevice.make("cpu", 0)
+    values = np.array([1.0, 2.0], np.float32)
+    sparse = real.SparseTensor.sparse_coo_from_numpy(
+        np.array([3, 4], np.int64), values, np.array([0, 5], np.int64), device
+    )
+    assert (sparse.format().name, sparse.dense_shape(), sparse.data_type(), sparse.device_name()) == (
+        "ORT_SPARSE_COO", [3, 4], "sparse_tensor(float)", "cpu",
+    )  # fmt: skip
+    assert sparse.values().tolist() == [1, 2]
+    assert sparse.as_coo_view().indices().tolist() == [0, 5]
+    value = real.OrtValue.ort_value_from_sparse_tensor(sparse)
+    assert (value.is_sparse_tensor(), value.is_tensor(), value.data_type()) == (True, False, "sparse_tensor(float)")
+    assert value.as_sparse_tensor().dense_shape() == [3, 4]
+    with pytest.raises(RuntimeError, match="not contain SparseTensor"):
+        real.OrtValue.ortvalue_from_numpy(values).as_sparse_tensor()
+
+
+def test_compressed_rows_have_two_kinds_of_indices(ort: Any) -> None:
+    sparse = ort.SparseTensor.sparse_csr_from_numpy(
+        np.array([2, 3], np.int64), np.array([1.0, 2.0], np.float32), np.array([0, 2], np.int64),
+        np.array([0, 1, 2], np.int64), ort.OrtDevice.make("cpu", 0),
+    )  # fmt: skip
+    view = sparse.as_csrc_view()
+    assert (view.inner().tolist(), view.outer().tolist()) == ([0, 2], [0, 1, 2])
+    with pytest.raises(RuntimeError):
+        sparse.as_coo_view()
+
+
+def test_indices_that_do_not_fit_are_refused() -> None:
+    device = own.OrtDevice.make("cpu", 0)
+    with pytest.raises(RuntimeError, match="outside of"):
+        own.SparseTensor.sparse_coo_from_numpy([3, 4], np.ones(1), np.array([12]), device)
+    with pytest.raises(RuntimeError, match="for each value"):
+        own.SparseTensor.sparse_coo_from_numpy([3, 4], np.ones(2), np.array([1]), device)
+    with pytest.raises(RuntimeError, match="no matrix"):
+        own.SparseTensor.sparse_csr_from_numpy([3, 4], np.ones(2), np.array([1, 2]), np.array([0, 2]), device)
+
+
+def test_inputs_and_outputs_are_in_the_memory_of_the_cpu(ort: Any) -> None:
+    session = ort.InferenceSession(models.two_outputs(), providers=["CPUExecutionProvider"])
+    infos = [*session.get_input_memory_infos(), *session.get_output_memory_infos()]
+    assert [(each.name, each.device_id, each.device_vendor_id) for each in infos] == [("Cpu", 0, 0)] * 4
+    assert {each.device_mem_type.name for each in infos} == {"DEFAULT"}
+    assert session.get_tuning_results() == []
+
+
+def test_adapters_are_refused() -> None:
+    with pytest.raises(Exception, match="no LoRA adapters"):
+        own.AdapterFormat.read_adapter("a.onnx_adapter")
+    with pytest.raises(Exception, match="no LoRA adapters"):
+        own.RunOptions().add_active_adapter(own.LoraAdapter())
+    with pytest.raises(TypeError, match="wanted a LoraAdapter"):
+        own.RunOptions().add_active_adapter(1)
