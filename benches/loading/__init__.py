@@ -1,1 +1,1 @@
-"""First and later loads of models with open dimensions."""
+"""First and later loads of models with open dimensions, and of graphs of many ops."""

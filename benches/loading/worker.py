@@ -9,11 +9,28 @@ from benches.harness.worker import Answer
 from benches.memory.worker import cpu_seconds
 
 
-def session(model: str, threads: int) -> tuple[dict[str, Any], Answer]:
+def _import_all() -> None:
+    """Loads a tiny model of another kind, after which LLVM and all modules that loads need are there."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    import treadle
+
+    nodes = [helper.make_node("Cos", ["x"], ["y"]), helper.make_node("MatMul", ["y", "y"], ["z"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["n", "n"]) for name in "xz"]
+    graph = helper.make_graph(nodes, "tiny", ports[:1], ports[1:])
+    tiny = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    treadle.Session(onnx.ModelProto.SerializeToString(tiny))
+
+
+def session(model: str, threads: int, imports: bool = True) -> tuple[dict[str, Any], Answer]:
     """Loads `model`. Reports the time and the CPU time of importing treadle and of the load, in seconds.
 
-    CPU time is that of this process and of the one that compiles.
+    CPU time is that of this process and of the one that compiles. Without `imports`, what a load imports is imported
+    before it (TREADLE_OUT_OF_PROCESS should be off).
     """
+    if not imports:
+        _import_all()
     start, cpu = time.perf_counter(), cpu_seconds()
     import treadle
 

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 import pytest
 from benches.harness.outputs import relative_error
-from benches.loading.compare import fix, milliseconds, sizes_of
+from benches.loading.compare import fix, milliseconds, ratios, sizes_of
+from benches.loading.graphs import GRAPHS
 from benches.models import open_sizes, text_images
 from benches.models.build import GROUPS
 from benches.optimisations.table import OPTIMISATIONS, PACKAGE, Optimisation
@@ -70,6 +71,24 @@ def test_loads_are_compared_with_those_of_fixed_sizes(tmp_path: Path) -> None:
 
     assert [tuple(value.shape) for value in session.inputs] == [(2, 3, 64)]
     assert milliseconds({"forms": {"open": {"first": rounds}}}, "open", "first") == pytest.approx(700)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_of_many_ops_compute_what_they_say(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(GRAPHS[name](12))
+    agree(path, treadle.Session(path), {"v0": np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)})
+
+
+def test_ratios_of_loads_without_imports_are_of_the_least_times() -> None:
+    def loads(*seconds: float) -> list[dict[str, float]]:
+        return [{"import_cpu_seconds": 9.0, "load_cpu_seconds": each} for each in seconds]
+
+    forms = {
+        "open": {"first": loads(2.6, 3.0), "later": loads(0.3, 0.2)},
+        "fixed": {"first": loads(2.5, 2.0), "later": loads(0.2)},
+    }
+    assert ratios({"forms": forms}) == pytest.approx([1.3, 1.0])
 
 
 @pytest.mark.parametrize(
