@@ -31,18 +31,19 @@ def _keys_and_values(keys: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("epilogue", [_ADDED, _PICKED], ids=["added", "picked"])
 @pytest.mark.parametrize("seen", [1, 5, 8, 17, 40])
 @pytest.mark.parametrize("keys", [40, 67])
-def test_hidden_keys_are_not_multiplied(seen: int, keys: int, epilogue: Expr, target: Target) -> None:
+@pytest.mark.parametrize("queries", [1, 37])
+def test_hidden_keys_are_not_multiplied(seen: int, keys: int, queries: int, epilogue: Expr, target: Target) -> None:
     """
-    The result is that of the visible keys alone, to the bit, even where hidden ones (up to seven are done with the
+    The result is that of the visible keys alone, to the bit, even where hidden ones (up to fifteen are done with the
     others) are NaN.
     """
     k, v = _keys_and_values(keys)
-    k[:, -(-seen // 8) * 8 :], v[:, -(-seen // 8) * 8 :] = np.nan, np.nan
+    k[:, -(-seen // 16) * 16 :], v[:, -(-seen // 16) * 16 :] = np.nan, np.nan
     visible = np.arange(keys) < seen
     mask = visible if epilogue is _PICKED else np.where(visible, 0, np.float32(_LOWEST))
-    found = _attention(np.broadcast_to(mask, (2, 1, keys)).copy(), k, v, target, epilogue)
+    found = _attention(np.broadcast_to(mask, (2, 1, keys)).copy(), k, v, target, epilogue, queries)
     alone = np.ones((2, 1, seen), bool) if epilogue is _PICKED else np.zeros((2, 1, seen), np.float32)
-    wanted = _attention(alone, k[:, :seen].copy(), v[:, :seen].copy(), target, epilogue)
+    wanted = _attention(alone, k[:, :seen].copy(), v[:, :seen].copy(), target, epilogue, queries)
 
     np.testing.assert_array_equal(found, wanted)
 
@@ -76,8 +77,29 @@ def test_a_query_that_sees_no_key_weights_all_keys_the_same(target: Target) -> N
         np.concatenate([v[0].mean(0)[None], np.tile(v[1].mean(0), (37, 1))]),
     )
     np.testing.assert_allclose(*blind, rtol=1e-4, atol=1e-5)
+    single = _attention(mask[:, :1].copy(), k, v, target, queries=1)
+    np.testing.assert_allclose(single[1, 0], v[1].mean(0), rtol=1e-4, atol=1e-5)
     k[0, 16:], v[0, 16:] = 0, 0
     np.testing.assert_array_equal(_attention(mask, k, v, target)[0, 6:], found[0, 6:])
+
+
+def test_heads_that_share_keys_multiply_what_one_of_them_sees(target: Target) -> None:
+    """
+    Single queries of a group see different keys: each gets the bits that it gets without the others.
+    """
+    q, (k, v) = floats("q", 2, 4, 1, 16), (each[:, None] for each in _keys_and_values(67))
+    mask = np.where(np.arange(67) < np.array([[[[3]], [[20]], [[0]], [[41]]]]), 0, np.float32(_LOWEST))
+    mask = np.broadcast_to(mask, (2, 4, 1, 67)).copy()
+
+    def run(heads: slice, keys: int) -> np.ndarray:
+        operands = (q[:, heads].copy(), k[:, :, :keys].copy(), v[:, :, :keys].copy(), mask[:, heads, :, :keys].copy())
+        attrs = {"epilogue": _ADDED, **({"repeats": 4} if operands[0].shape[1] == 4 else {})}
+        graph, inputs = graph_of(Case("attention/group", "attention", attrs, operands))
+        return run_graph(graph, inputs, target=target)[graph.outputs[0].name]
+
+    together = run(slice(4), 67)
+    for head, keys in ((0, 3), (1, 20), (2, 67), (3, 41)):
+        np.testing.assert_array_equal(together[:, head], run(slice(head, head + 1), keys)[:, 0])
 
 
 def test_masks_that_are_not_as_low_hide_nothing(target: Target) -> None:

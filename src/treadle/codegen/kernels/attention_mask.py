@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.lanes import any_lane, repeat_while
+from treadle.codegen.emit.memory import lane_mask
 from treadle.codegen.emit.types import I1
 from treadle.codegen.emit.vectors import constant, like
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
@@ -49,8 +50,23 @@ def visible_keys(
         return k.b.and_(k.less(0, state[0]), k.b.not_(sees(k.max(k.sub(state[0], 1), 0))))
 
     (count,) = repeat_while(k, [as_i64(keys)], unfinished, lambda state: [k.sub(state[0], 1)])
-    whole = k.min(k.mul(k.div(k.add(count, _STEP - 1), _STEP), _STEP), keys)
-    return k.b.select(k.less(0, count), as_i64(whole), as_i64(keys))
+    return _whole_steps(k, count, keys)
+
+
+def keys_seen_by_one(k: Kernel, epilogue: Epilogue, operands: list[Operand], keys: Index) -> ir.Value:
+    """As `visible_keys`, for a single query: keys are the columns of `operands`."""
+    lanes = epilogue.lanes
+    nothing = constant(epilogue.dtype, 0.0, lanes)
+
+    def unfinished(state: list[ir.Value]) -> ir.Value:
+        first = k.max(k.sub(state[0], lanes), 0)
+        mask = lane_mask(k, k.sub(keys, first), lanes)
+        seen = k.b.and_(_above(k, epilogue.apply(nothing, operands, 0, first, mask), epilogue.dtype), mask)
+        return k.b.and_(k.less(0, state[0]), k.b.not_(any_lane(k, seen)))
+
+    whole = k.mul(k.div(k.add(keys, lanes - 1), lanes), lanes)
+    (count,) = repeat_while(k, [as_i64(whole)], unfinished, lambda state: [k.sub(state[0], lanes)])
+    return _whole_steps(k, count, keys)
 
 
 def until_all_see(
@@ -74,3 +90,9 @@ def until_all_see(
 def _above(k: Kernel, scores: ir.Value, dtype: DType) -> ir.Value:
     """Whether `scores` are none of hidden keys; NaN is none."""
     return k.b.fcmp_unordered(">", scores, like(scores, _HIDDEN[dtype]))
+
+
+def _whole_steps(k: Kernel, count: Index, keys: Index) -> ir.Value:
+    """The first multiple of `_STEP` from `count` on, all `keys` if there are fewer or `count` is 0."""
+    whole = k.min(k.mul(k.div(k.add(count, _STEP - 1), _STEP), _STEP), keys)
+    return k.b.select(k.less(0, count), as_i64(whole), as_i64(keys))

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop, when
 from treadle.codegen.emit.math_exp import exp_weight
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.types import I32
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.codegen.kernels.attention_mask import keys_seen_by_one
 from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
@@ -59,24 +60,39 @@ class SingleQuery:
         """out = softmax(epilogue(q @ keys.T)) @ values for each of the queries."""
         k, dtype = self.k, self.dtype
         scores = k.at(k.scratch, k.mul(self.args.depth, self.panel), dtype)
-        whole = k.mul(k.div(k.add(self.args.keys, self.panel - 1), self.panel), self.panel)
-        self._scores(queries, keys, scores, whole)
+        count = self._visible(queries)
+        whole = k.mul(k.div(k.add(count, self.panel - 1), self.panel), self.panel)
+        self._scores(queries, keys, scores, whole, count)
         with loop(k, 0, queries.count, name="query") as query:
             own = k.at(scores, k.mul(query.index, whole), dtype)
-            operands = [
-                _along_keys(operand, k.at(operand.base, k.mul(query.index, step), self.epilogue.operand_dtype(number)))
-                for number, (operand, step) in enumerate(zip(queries.operands, queries.operand_steps, strict=True))
-            ]
-            share = self._powers(own, self._top(own, operands))
-            self._result(own, values, k.at(queries.out, k.mul(query.index, queries.out_step), dtype), share)
+            share = self._powers(own, self._top(own, self._operands(queries, query.index), count), count)
+            self._result(own, values, k.at(queries.out, k.mul(query.index, queries.out_step), dtype), share, count)
 
-    def _scores(self, queries: Queries, keys: ir.Value, scores: ir.Value, whole: Index) -> None:
-        """Rows of `whole` scores q @ keys.T, by panels of transposed keys."""
+    def _operands(self, queries: Queries, query: Index) -> list[Operand]:
+        """The operands of the epilogue of query number `query`."""
+        k = self.k
+        return [
+            _along_keys(operand, k.at(operand.base, k.mul(query, step), self.epilogue.operand_dtype(number)))
+            for number, (operand, step) in enumerate(zip(queries.operands, queries.operand_steps, strict=True))
+        ]
+
+    def _visible(self, queries: Queries) -> Index:
+        """How many keys, counted from the first, are multiplied: those up to the last one that a query sees."""
+        k, keys = self.k, self.args.keys
+        if not self.spec.hides:
+            return keys
+        with loop(k, 0, queries.count, carry=[as_i64(0)], name="seen") as query:
+            count = keys_seen_by_one(k, self.epilogue, self._operands(queries, query.index), keys)
+            query.next(k.max(query.carry[0], count))
+        return query.carry[0]
+
+    def _scores(self, queries: Queries, keys: ir.Value, scores: ir.Value, whole: Index, count: Index) -> None:
+        """Rows of `whole` scores q @ keys.T of `count` keys, by panels of transposed keys."""
         k, args, dtype, width = self.k, self.args, self.dtype, self.panel
         product = RegisterBlock(k, dtype, 1, KEY_VECTORS)
-        with loop(k, 0, args.keys, width, name="panel") as panel:
+        with loop(k, 0, count, width, name="panel") as panel:
             source = k.at(keys, k.mul(panel.index, args.k_row), dtype)
-            sizes = args.depth, k.sub(args.keys, panel.index)
+            sizes = args.depth, k.sub(count, panel.index)
             k_depth = 1 if self.spec.unit_depth else args.k_depth
             copy_panel(k, self.spec.k_source, k.scratch, source, (k_depth, args.k_row), sizes, dtype, width)
             with loop(k, 0, queries.count, name="query") as query:
@@ -86,7 +102,7 @@ class SingleQuery:
                 for number, value in enumerate(sums):
                     store(k, value, scores, k.add(row, number * self.lanes), dtype)
 
-    def _top(self, scores: ir.Value, operands: list[Operand]) -> ir.Value:
+    def _top(self, scores: ir.Value, operands: list[Operand], count: Index) -> ir.Value:
         """The greatest score, after the epilogue has been applied to all of them; scores behind the last key are
         -inf."""
         k, dtype, lanes = self.k, self.dtype, self.lanes
@@ -99,20 +115,20 @@ class SingleQuery:
             store(k, value, scores, at, dtype)
             return value
 
-        whole = k.mul(k.div(self.args.keys, lanes), lanes)
+        whole = k.mul(k.div(count, lanes), lanes)
         with loop(k, 0, whole, lanes, carry=[lowest], name="peak") as key:
             key.next(peak.join(k, finished(key.index, None), key.carry[0]))
-        with loop(k, whole, self.args.keys, lanes, carry=key.carry, name="rest") as rest:
-            mask = lane_mask(k, k.sub(self.args.keys, rest.index), lanes)
+        with loop(k, whole, count, lanes, carry=key.carry, name="rest") as rest:
+            mask = lane_mask(k, k.sub(count, rest.index), lanes)
             rest.next(peak.join(k, finished(rest.index, mask), rest.carry[0]))
         top = peak.across(k, rest.carry[0])
         return finite(k, top, dtype) if self.spec.safe else top
 
-    def _powers(self, scores: ir.Value, top: ir.Value) -> ir.Value:
+    def _powers(self, scores: ir.Value, top: ir.Value, count: Index) -> ir.Value:
         """Replaces each score by exp(score - top). Returns 1 / the sum of the powers."""
         k, dtype, lanes = self.k, self.dtype, self.lanes
         tops = splat(k, top, lanes)
-        with loop(k, 0, self.args.keys, lanes, carry=[constant(dtype, 0.0)], name="power") as key:
+        with loop(k, 0, count, lanes, carry=[constant(dtype, 0.0)], name="power") as key:
             powers = exp_weight(k, k.b.fsub(load(k, scores, key.index, dtype, lanes), tops))
             store(k, powers, scores, key.index, dtype)
             total = key.carry[0]
@@ -122,7 +138,7 @@ class SingleQuery:
         total = divisor(k, key.carry[0]) if self.spec.safe else key.carry[0]
         return k.b.fdiv(constant(dtype, 1.0), total)
 
-    def _result(self, powers: ir.Value, values: ir.Value, out: ir.Value, share: ir.Value) -> None:
+    def _result(self, powers: ir.Value, values: ir.Value, out: ir.Value, share: ir.Value, count: Index) -> None:
         """out = powers @ values * share"""
         k, args, dtype, lanes = self.k, self.args, self.dtype, self.lanes
         shares = splat(k, share, lanes)
@@ -133,13 +149,13 @@ class SingleQuery:
             product = RegisterBlock(k, dtype, 1, vectors)
             with loop(k, start, end, step, name="columns") as block:
                 factors = Factors(powers, 0, 1, k.at(values, block.index, dtype), args.v_row)
-                for number, value in enumerate(product.product(factors, args.keys, self.spec.whole_keys)):
+                for number, value in enumerate(product.product(factors, count, self.spec.whole_keys)):
                     store(k, k.b.fmul(value, shares), out, k.add(block.index, number * lanes), dtype)
             start = end
         with when(k, k.less(start, args.width)):
             mask = lane_mask(k, k.sub(args.width, start), lanes)
             nothing = constant(dtype, 0.0, lanes)
-            with loop(k, 0, args.keys, carry=[nothing], name="last") as key:
+            with loop(k, 0, count, carry=[nothing], name="last") as key:
                 at = k.add(k.mul(key.index, args.v_row), start)
                 power = splat(k, load(k, powers, key.index, dtype), lanes)
                 key.next(multiply_add(k, power, load_masked(k, values, at, dtype, mask, nothing), key.carry[0]))
