@@ -51,6 +51,8 @@ def _example_of(hint: Any) -> Any:
         return _EXAMPLES[hint]
     if is_dataclass(hint):
         return example(hint)
+    if typing.get_origin(hint) is typing.Literal:
+        return typing.get_args(hint)[0]
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)
         return (_example_of(inner[0]),) * 2 if inner[1:] == (...,) else tuple(map(_example_of, inner))
