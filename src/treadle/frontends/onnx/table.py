@@ -175,6 +175,7 @@ RULES: dict[str, Rule] = {
     "SpaceToDepth": reshape.space_to_depth,
     "Split": reshape.split,
     "Squeeze": reshape.squeeze,
+    "TensorScatter": gather.tensor_scatter,
     "Tile": shape.tile,
     "TopK": gather.top_k,
     "Transpose": reshape.transpose,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from treadle import dtypes
+from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
@@ -94,3 +95,29 @@ def non_max_suppression(node: OnnxNode, b: Builder) -> Value:
 def _places(b: Builder, x: Value) -> Value:
     """Where the elements of x are that are not 0: i64 [rank, n]."""
     return b.add("counted", *b.add_many("non_zero", [x], 2), axis=1, label="non_zero")
+
+
+def tensor_scatter(node: OnnxNode, b: Builder) -> Value | None:
+    """TensorScatter(past, update, starts) -> the past with each update from its start on along `axis`; behind the end
+    of the axis an update goes on at its begin if `mode` is circular."""
+    past, update, starts = node.input(0), node.input(1), node.optional(2)
+    rank, circular = node.rank(), node.choice("mode", "linear", "linear", "circular") == "circular"
+    if rank is None or rank < 2 or past.dtype == dtypes.string:
+        return None
+    axis = node.axis(node.integer("axis", -2))
+    if axis == 0:
+        raise Fault("attribute 'axis' must not be that of the batch")
+    nought, one = b.scalar(0, dtypes.i64), b.scalar(1, dtypes.i64)
+    count, size = (
+        b.add("reshape", b.add("shape", value, start=axis, end=axis + 1), b.integers([]), allowzero=False)
+        for value in (update, past)
+    )
+    along = b.integers([-1 if place == axis else 1 for place in range(rank)])
+    places = b.add("reshape", b.add("range", nought, count, one), along, allowzero=False)
+    if starts is not None:
+        first = b.add("reshape", starts, b.integers([-1] + [1] * (rank - 1)), allowzero=False)
+        places = b.add("add", b.add("cast", first, to=dtypes.i64), places)
+    if circular:
+        places = b.add("mod", places, size)
+    indices = b.add("expand", places, b.add("shape", update, start=0, end=None))
+    return b.add("scatter_elements", past, indices, update, axis=axis, reduction="none")
