@@ -26,6 +26,7 @@ from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
 _EXAMPLES: dict[Any, Any] = {
     int: 3,
     bool: True,
+    float: 0.5,
     str: "max",
     DType: f32,
     Expr: Expr((f32, f32), (Step("add", (0, 1), f32),), (2,)),
