@@ -263,7 +263,7 @@ void Program::sort_tasks() {
     if (order_.size() == tasks_.size()) return;
     std::string stuck;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        if (pending[i] > 0) stuck += " " + std::to_string(i);
+        if (pending[i] > 0) stuck.append(" ").append(std::to_string(i));
     }
     reject({"successors"}, "wanted an acyclic graph, got a cycle among or before tasks" + stuck);
 }

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+from tests.models.expected import expected_results
 from treadle.errors import ModelError
 from treadle.graph.graph import all_nodes
 
@@ -50,14 +51,9 @@ def model(
 
 
 def assert_agrees(proto: onnx.ModelProto, feeds: Mapping[str, Array], *, in_core: bool = True) -> None:
-    """The results are those of ONNX Runtime, with the same bits at all numbers of threads, and without Python."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    content = proto.SerializeToString()
-    wanted = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"]).run(None, dict(feeds))
-    session = treadle.Session(content)
+    """The results are as expected, with the same bits at all numbers of threads, and without Python."""
+    wanted = expected_results(proto, feeds)
+    session = treadle.Session(proto.SerializeToString())
     assert all(each.op != "call" for each in all_nodes(session.graph)) == in_core
     found = {threads: session.run(feeds, pool=pool) for threads, pool in POOLS.items()}
     for name, expected in zip(found[1], wanted, strict=True):
@@ -171,6 +167,7 @@ def test_positions_that_are_known_need_no_equal_shapes() -> None:
 @pytest.mark.parametrize("split", [True, False])
 @pytest.mark.parametrize("shape", [[5, 4], ["rows", "columns"]])
 def test_a_map_runs_its_body_for_each_element(shape: list[Any], split: bool) -> None:
+    pytest.importorskip("onnxruntime", reason="the reference does not find weights from around a SequenceMap")
     each = helper.make_graph(
         [node("MatMul", ["item", "weights"], "product"), node("Add", ["product", "bias"], "sum")],
         "each",
