@@ -27,6 +27,7 @@ _JUMP = b"\xff\x25\x00\x00\x00\x00"
 """jmp *0(%rip): jumps to the address that is stored behind the instruction."""
 _STUB_BYTES = 16
 _ALIGNMENT = 64
+"""The least alignment of a section. Tables of vectors of several registers ask for more: as much as a vector has."""
 _MAX_BYTES = 1 << 28
 
 
@@ -96,11 +97,13 @@ class _Linker:
         raise LinkError(f"the object has no function {function}")
 
     def _append(self, section: _Section, code: bytes) -> int:
-        if section.flags & _WRITE or section.kind not in (_PROGBITS, _NOBITS) or section.alignment > _ALIGNMENT:
-            raise LinkError(f"a section of kind {section.kind} with flags {section.flags}")
+        if section.flags & _WRITE or section.kind not in (_PROGBITS, _NOBITS) or section.alignment > mmap.PAGESIZE:
+            raise LinkError(
+                f"a section of kind {section.kind} with flags {section.flags}, aligned to {section.alignment} bytes"
+            )
         if section.size > _MAX_BYTES or (section.kind == _PROGBITS and section.offset + section.size > len(code)):
             raise LinkError("a section that reaches past the object's end")
-        self._content.extend(bytes(-len(self._content) % _ALIGNMENT))
+        self._content.extend(bytes(-len(self._content) % max(section.alignment, _ALIGNMENT)))
         start = len(self._content)
         in_file = section.kind == _PROGBITS
         self._content += code[section.offset : section.offset + section.size] if in_file else bytes(section.size)

@@ -33,6 +33,14 @@ define i64 @fills(i8* %to, i64 %count) {
 """
 
 
+_ALIGNED = """
+@numbers = private constant [2 x i64] [i64 3, i64 5], align {alignment}
+define i64* @f() {{
+  ret i64* getelementptr ([2 x i64], [2 x i64]* @numbers, i64 0, i64 1)
+}}
+"""
+
+
 def compiled(text: str) -> bytes:
     target = targets.detect()
     return jit.compile_ir(f'target triple = "{target.triple}"\n{text}', target)
@@ -49,6 +57,18 @@ def test_functions_of_the_c_library_and_constants_are_reached() -> None:
 
     assert fills(memory.ctypes.data, 5) == 7
     assert memory.tolist() == [42] * 5 + [0] * 3
+
+
+@pytest.mark.parametrize("alignment", [8, 64, 128, 512, 4096])
+def test_constants_are_aligned_as_they_ask(alignment: int) -> None:
+    """
+    Up to a page, also where other objects lie before them: tables of wide vectors need not be linked by LLVM.
+    """
+    code = LinkedCode([("fills", compiled(_CALLS)), ("f", compiled(_ALIGNED.format(alignment=alignment)))])
+    address = ctypes.CFUNCTYPE(ctypes.c_size_t)(code.addresses["f"])()
+
+    assert ctypes.c_int64.from_address(address).value == 5
+    assert (address - 8) % alignment == 0
 
 
 def test_every_truncated_object_is_refused() -> None:
@@ -69,6 +89,7 @@ def test_every_truncated_object_is_refused() -> None:
             "declare i64 @no_such_function()\ndefine i64 @f() {\n  %r = call i64 @no_such_function()\n  ret i64 %r\n}",
             "no function",
         ),
+        (_ALIGNED.format(alignment=1 << 20), "aligned to 1048576 bytes"),
         ("define i64 @other() {\n  ret i64 0\n}", "no function f"),
     ],
 )
