@@ -131,3 +131,16 @@ def test_a_counter_that_does_not_reach_its_end_is_not_counted(step: int) -> None
     model = while_loop(step=step, most=3, shape=(7, SIZE))
 
     assert_agrees(treadle.Session(model), {"x": rows(7)}, *wanted(model, rows(7), step=step, most=3))
+
+
+def test_a_loop_that_changes_no_result_is_left_out() -> None:
+    """As all nodes that no output depends on, and so it gives its result even if it would never end."""
+    w = ModelWriter()
+    inputs = {"i": (INT64, []), "on": (BOOL, []), "s": (FLOAT, [SIZE])}
+    same = body([node("Identity", ["on"], "again"), node("Identity", ["s"], "s_again")], inputs, "again", "s_again")
+    y = w.op("Loop", "", w.constant(np.array(True)), "x", body=same)
+    session = treadle.Session(w.model({"x": (FLOAT, [SIZE])}, {y: (FLOAT, [SIZE])}))
+    x = rows(1)[0]
+
+    assert_native(session, loops=0)
+    assert np.array_equal(session.run({"x": x}, timeout=60)[y], x)

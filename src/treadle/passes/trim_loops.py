@@ -18,7 +18,8 @@ from treadle.passes.specialize import copy_graph
 class TrimLoops:
     """%a, %b, %n = loop(..., body: again, x, y); return %a  ->  %a, %n = loop(..., body: again, x); return %a
 
-    A carried value that every iteration leaves as it is becomes a captured one.
+    A carried value that every iteration leaves as it is becomes a captured one. A loop that carries and stacks nothing
+    else is left out, as all nodes that no output depends on, even if it would never end.
     """
 
     name = "trim_loops"

@@ -24,9 +24,9 @@ def long_kernels(count: int = 1200) -> tuple[treadle.Session, dict[str, np.ndarr
 
 
 def endless_loop():
-    """A session of an ONNX Loop without an end."""
+    """A session of an ONNX Loop without an end, whose result changes in each iteration: else it would be left out."""
     body = helper.make_graph(
-        [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Identity", ["carried"], ["next"])],
+        [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Neg", ["carried"], ["next"])],
         "body",
         [helper.make_tensor_value_info("step", TensorProto.INT64, []),
          helper.make_tensor_value_info("going", TensorProto.BOOL, []),
