@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 import treadle
 from tests.models.small import FLOAT, ModelWriter
-from treadle.errors import RunError
+from treadle.errors import RunError, TreadleError
 
 INT64 = onnx.TensorProto.INT64
 CHANNELS = 3
@@ -270,4 +270,45 @@ def test_control_flow_stands_behind_sizes(kind: str, rows: int | str) -> None:
     for given in feeds[1:]:
         session.run(dict(given))
     assert session.compiles == first
+    assert all(call.function is None for plan in session.plans() for call in plan.calls)
+
+
+def cropped(w: ModelWriter, mode: str) -> onnx.ModelProto:
+    """A part of x that the operand `roi` tells, resized to `sides`."""
+    sizes = w.op("Concat", w.constant([1, CHANNELS]), "sides", axis=0)
+    y = w.op("Resize", "x", "roi", "", sizes, mode=mode, coordinate_transformation_mode="tf_crop_and_resize")
+    return w.model({"x": (FLOAT, OPEN), "roi": (FLOAT, [8]), "sides": (INT64, [2])}, {w.op("Relu", y): (FLOAT, None)})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_crops_that_data_tells_run_for_new_sizes(mode: str) -> None:
+    """The reference computes them, since no kernel reads the edges of a crop; they decide no size."""
+    inside, beyond = np.float32([[0, 0, 0.37, 0.61, 1, 1, 0.64, 0.83], [0, 0, 0.13, 0.21, 1, 1, 0.93, 1.37]])
+    feeds = [
+        {**image(*size, 5), "roi": roi, "sides": np.array(sides)}
+        for size, roi, sides in (((4, 5), inside, (3, 3)), ((7, 6), beyond, (2, 5)), ((4, 5), beyond, (6, 1)))
+    ]
+    run_both(cropped(ModelWriter(), mode), *feeds)
+
+
+def test_wrong_edges_of_a_crop_are_named() -> None:
+    """Their number is known when the model runs; the next run is right."""
+    w = ModelWriter()
+    model = cropped(w, "linear")
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "edges"
+    session = treadle.Session(model)
+    given = {**image(4, 5, 5), "sides": np.array([3, 3])}
+    with pytest.raises(TreadleError, match="roi with 8 numbers"):
+        session.run({**given, "roi": np.zeros(6, np.float32)})
+    (got,) = session.run({**given, "roi": np.repeat(np.float32([0, 1]), 4)}).values()
+    assert got.shape == (1, CHANNELS, 3, 3)
+
+
+def test_edges_that_the_mode_does_not_read_need_no_python() -> None:
+    w = ModelWriter()
+    y = w.op("Resize", "x", "roi", floats(w, 1, 1, 1.7, 0.6), mode="linear")
+    session = treadle.Session(w.model({"x": (FLOAT, OPEN), "roi": (FLOAT, [8])}, {y: (FLOAT, None)}))
+    for size in ((4, 5), (7, 6), (9, 11)):
+        session.run({**image(*size, 5), "roi": np.zeros(8, np.float32)})
+    assert session.compiles == 1
     assert all(call.function is None for plan in session.plans() for call in plan.calls)

@@ -37,25 +37,34 @@ def resizing(
 
     Raises ShapeError unless exactly one of `scales` and `sizes` is given, with one number an axis.
     """
-    axes = (
-        [normalize_axis(axis, len(shape)) for axis in attrs["axes"]] if attrs.get("axes") else list(range(len(shape)))
-    )
+    axes = _resized_axes(attrs, len(shape))
+    new, factors = _sizes_and_scales(attrs, shape, scales, sizes)
+    rois = [(0.0, 1.0)] * len(shape)
+    if attrs["coordinate_mode"] == "tf_crop_and_resize":
+        if roi is None or roi.size != 2 * len(axes):
+            raise ShapeError(f"tf_crop_and_resize wants roi with {2 * len(axes)} numbers: starts, then ends")
+        for number, axis in enumerate(axes):
+            rois[axis] = (float(roi[number]), float(roi[len(axes) + number]))
+    return Resizing(tuple(new), tuple(factors), tuple(rois))
+
+
+def _resized_axes(attrs: Attrs, rank: int) -> list[int]:
+    return [normalize_axis(axis, rank) for axis in attrs["axes"]] if attrs.get("axes") else list(range(rank))
+
+
+def _sizes_and_scales(
+    attrs: Attrs, shape: StaticShape, scales: Array | None, sizes: Array | None
+) -> tuple[list[int], list[float]]:
+    """The new size and the scale of each axis, which do not depend on `roi`."""
+    axes = _resized_axes(attrs, len(shape))
     given = [array for array in (scales, sizes) if array is not None and array.size]
     if len(given) != 1:
         raise ShapeError(f"exactly one of scales and sizes must be given, got {len(given)} of them")
     if given[0].size != len(axes):
         raise ShapeError(f"wanted one number for each of the {len(axes)} resized axes, got {given[0].size}")
-    rois = [(0.0, 1.0)] * len(shape)
-    if roi is not None and roi.size == 2 * len(axes):
-        for number, axis in enumerate(axes):
-            rois[axis] = (float(roi[number]), float(roi[len(axes) + number]))
-    elif attrs["coordinate_mode"] == "tf_crop_and_resize":
-        raise ShapeError(f"tf_crop_and_resize wants roi with {2 * len(axes)} numbers: starts, then ends")
     if given[0] is scales:
-        new, factors = _by_scales(shape, axes, given[0])
-    else:
-        new, factors = _by_sizes(shape, axes, given[0], attrs.get("keep_aspect", "stretch"))
-    return Resizing(tuple(new), tuple(factors), tuple(rois))
+        return _by_scales(shape, axes, given[0])
+    return _by_sizes(shape, axes, given[0], attrs.get("keep_aspect", "stretch"))
 
 
 def _by_scales(shape: StaticShape, axes: Sequence[int], scales: Array) -> tuple[list[int], list[float]]:
@@ -138,7 +147,8 @@ def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
     """x, roi, scales, sizes (the last three may be absent; one of scales and sizes must not be).
 
     attrs: mode, coordinate_mode, nearest_mode (round_prefer_floor), cubic_coeff (-0.75), exclude_outside (False),
-    extrapolation (0), antialias (False), axes (all), keep_aspect (stretch); those with a default may be absent.
+    extrapolation (0), antialias (False), axes (all), keep_aspect (stretch); those with a default may be absent. roi,
+    which decides no size, need not be known.
     """
     x = operand(inputs, 0, "x")
     for name, allowed in (
@@ -154,10 +164,13 @@ def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
     arrays = []
     for index in (1, 2, 3):
         info = optional(inputs, index)
-        if info is not None and info.value is None and info.shape != (0,):
+        if index != 1 and info is not None and info.value is None and info.shape != (0,):
             return [Info(x.dtype, None)]
         arrays.append(None if info is None else info.value)
-    return [result(x.dtype, resizing(attrs, dims(x), *arrays).sizes)]
+    roi, scales, sizes = arrays
+    if roi is None and optional(inputs, 1) is not None:
+        return [result(x.dtype, tuple(_sizes_and_scales(attrs, dims(x), scales, sizes)[0]))]
+    return [result(x.dtype, resizing(attrs, dims(x), roi, scales, sizes).sizes)]
 
 
 def evaluate_resize(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:

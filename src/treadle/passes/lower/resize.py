@@ -60,8 +60,11 @@ def can_resize_blocked(node: Node) -> bool:
 
 
 def _known(node: Node) -> list[Array | None] | None:
-    """The operands roi, scales and sizes, None for absent ones; None if one is neither a constant nor sizes."""
+    """The operands roi, scales and sizes, None for absent ones and a roi that the mode does not read; None if one is
+    neither a constant nor sizes."""
     given = [*node.inputs[1:], None, None, None][:3]
+    if node.attrs["coordinate_mode"] != "tf_crop_and_resize":
+        given[0] = None
     known = [None if value is None else known_value(value) for value in given]
     unknown = any(value is not None and array is None for value, array in zip(given, known, strict=True))
     return None if unknown else known
