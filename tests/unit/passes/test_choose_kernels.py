@@ -66,19 +66,23 @@ def test_sizes_that_give_shapes_alone_are_not_written() -> None:
 
 def test_sizes_that_are_read_are_written() -> None:
     """
-    As an output, in another dtype, and as a part of a concatenation with data, into whose result they are written.
+    As an output, in another dtype, as a fraction, and as a part of a concatenation with data, into whose result they
+    are written.
     """
     w = Writer()
     product = w.op("mul", w.size(0), w.size(1))
     largest = w.op("argmax", w.x, axis=1, keepdims=False, last=False)
     joined = w.op("concat", w.op("unsqueeze", product, w.ints(0)), largest, axis=0)
 
+    real = w.op("cast", product, to=dtypes.f32)
+
     check(
-        w.done(w.shape(), w.op("cast", product, to=dtypes.f32), joined),
-        ["sizes", "sizes", "sizes", "arg_reduce"],
+        w.done(w.shape(), real, w.op("mul", real, w.scalar(0.3, np.float32)), joined),
+        ["sizes", "sizes", "sizes", "sizes", "arg_reduce"],
         [
             lambda x: np.array(x.shape),
             lambda x: np.array(x.size, np.float32),
+            lambda x: np.float32(x.size) * np.float32(0.3),
             lambda x: np.concatenate([[x.size], np.argmax(x, axis=1)]),
         ],
     )
@@ -86,13 +90,14 @@ def test_sizes_that_are_read_are_written() -> None:
 
 def test_sizes_that_no_kernel_writes_are_pinned() -> None:
     """
-    More elements than a kernel takes, and fractions: constants for the sample sizes, under guards.
+    More elements than a kernel takes, integers and fractions: constants for the sample sizes, under guards.
     """
     w = Writer()
     many = w.op("expand", w.size(0), w.ints(70))
     half = w.op("mul", w.op("cast", w.size(1), to=dtypes.f32), w.scalar(0.5, np.float32))
+    halves = w.op("expand", half, w.ints(70))
     x = np.zeros((5, 7), np.float32)
-    for y, wanted, other in ((many, np.full(70, 5), {"n": 6, "m": 7}), (half, np.float32(3.5), {"n": 5, "m": 8})):
+    for y, wanted, other in ((many, np.full(70, 5), {"n": 6, "m": 7}), (halves, np.full(70, 3.5), {"n": 5, "m": 8})):
         opened = OpenSizes(w.done(y), n=5, m=7)
         assert not opened.holds(**other)
         np.testing.assert_array_equal(opened.run({"x": x}, n=5, m=7)[0], wanted)
