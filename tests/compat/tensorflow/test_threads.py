@@ -171,14 +171,19 @@ def test_missing_devices_need_soft_placement(capsys: pytest.CaptureFixture[str])
 
 def test_impossible_numbers_and_fields_raise() -> None:
     """
-    Nothing is clamped or ignored.
+    Nothing is clamped or ignored. The messages of ConfigProto are protobuf's, as in TensorFlow.
     """
     with pytest.raises(ValueError, match='has no "cpu_options" field'):
         tf.ConfigProto(cpu_options=None)
     with pytest.raises(AttributeError, match='has no "intra_op" field'):
         tf.ConfigProto().intra_op = 1
-    for wrong, kind in (("2", TypeError), (1.5, TypeError), (True, TypeError), (1 << 40, ValueError)):
-        with pytest.raises(kind, match="intra_op_parallelism_threads"):
+    for wrong, kind, text in (
+        ("2", TypeError, "interpreted as an integer"),
+        (1.5, TypeError, "interpreted as an integer"),
+        (True, TypeError, "intra_op_parallelism_threads: Expected an int"),
+        (1 << 40, ValueError, "out of range"),
+    ):
+        with pytest.raises(kind, match=text):
             tf.ConfigProto(intra_op_parallelism_threads=wrong)
     with pytest.raises(ValueError, match="intra_op"):
         tf.config.threading.set_intra_op_parallelism_threads(-1)
