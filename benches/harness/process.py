@@ -33,24 +33,19 @@ class Engine:
 
 
 @dataclass(slots=True)
-class EngineProcess:
-    """A running engine; `ready` holds the figures of its load."""
+class StoppedProcess:
+    """A process that answers lines on its stdin by JSON objects, and is stopped unless it is asked."""
 
-    engine: Engine
+    name: str
     process: subprocess.Popen[str]
-    ready: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    def ask(self, question: Any) -> Any:
-        """Wakes the process, sends it a question, waits for the answer and stops the process again."""
+    def exchange(self, question: Any) -> dict[str, Any]:
+        """Wakes the process, sends it a question, waits for the next object and stops the process again."""
         assert self.process.stdin is not None
         self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(f"{json.dumps(question)}\n")
         self.process.stdin.flush()
-        answer = self.line()["answer"]
+        answer = self.line()
         self.process.send_signal(signal.SIGSTOP)
         return answer
 
@@ -74,6 +69,18 @@ class EngineProcess:
         self.process.wait(timeout=60)
 
 
+@dataclass(slots=True)
+class EngineProcess(StoppedProcess):
+    """A running engine; `ready` holds the figures of its load."""
+
+    engine: Engine
+    ready: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, question: Any) -> Any:
+        """Returns the answer to a question."""
+        return self.exchange(question)["answer"]
+
+
 def start(engine: Engine) -> EngineProcess | None:
     """Starts a process and stops it once it is ready.
 
@@ -85,7 +92,7 @@ def start(engine: Engine) -> EngineProcess | None:
         "required" if engine.required else "optional",
     ]
     process = EngineProcess(
-        engine,
+        engine.name,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -94,6 +101,7 @@ def start(engine: Engine) -> EngineProcess | None:
             cwd=ROOT,
             env=os.environ | dict(engine.environment),
         ),
+        engine,
     )
     answer = process.line()
     if "missing" in answer:

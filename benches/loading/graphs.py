@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
-from benches.harness.report import machine, parser, print_header, print_row, write_json
+from benches.harness.report import machine, numbers, parser, print_header, print_row, write_json
 
 _SCALAR = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs")
 
@@ -73,14 +73,9 @@ def load_seconds(model: bytes) -> float:
         return time.process_time() - start
 
 
-def numbers_of(text: str) -> list[int]:
-    """Parses numbers separated by commas."""
-    return [int(number) for number in text.split(",")]
-
-
 def main() -> int:
     options = parser(__doc__, rounds=1, threads="1")
-    options.add_argument("--ops", type=numbers_of, default=[1000, 10_000, 100_000], help="sizes of graphs, by comma")
+    options.add_argument("--ops", type=numbers, default=[1000, 10_000, 100_000], help="sizes of graphs, by comma")
     arguments = options.parse_args()
     os.environ["TREADLE_OUT_OF_PROCESS"] = "off"
     treadle.threads.set(intra_op=1, inter_op=1)

@@ -10,19 +10,18 @@ in the cache folder; run twice for later loads.
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import statistics
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from tests.packages.known import PACKAGES
 
-from benches.harness.process import ROOT
+from benches.harness.process import ROOT, StoppedProcess
 from benches.harness.report import machine, parser, print_header, print_row, write_json
 from benches.harness.timing import turn_orders
 
@@ -30,49 +29,37 @@ DRIVER = str(ROOT / "tests" / "packages" / "programs" / "driver.py")
 WAYS = {"onnxruntime": [], "treadle": ["-m", "treadle.ort"]}
 
 
-class Program:
-    """A running program, which is stopped unless it is asked."""
+@dataclass(slots=True)
+class Program(StoppedProcess):
+    """A running program; `ready` holds the figures of its load and first answer."""
 
-    def __init__(self, way: str, name: str, threads: int) -> None:
-        command = [sys.executable, *WAYS[way], DRIVER, name, str(threads)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
-        )
-        self.ready = self._figures()
-        self.process.send_signal(signal.SIGSTOP)
-
-    def _figures(self) -> dict[str, Any]:
-        """Returns the next line of figures; packages print lines of their own."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                found: dict[str, Any] = json.loads(line)
-                return found
-        raise RuntimeError(f"{self.process.args!r}: ended with {self.process.wait()}")
+    ready: dict[str, Any]
 
     def answer(self) -> float:
         """Lets the program answer once and returns the seconds."""
-        assert self.process.stdin is not None
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        seconds = float(self._figures()["seconds"])
-        self.process.send_signal(signal.SIGSTOP)
-        return seconds
+        return float(self.exchange(None)["seconds"])
 
     def end(self) -> dict[str, Any]:
         """Ends the program and returns its last figures."""
-        assert self.process.stdin is not None
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.close()
-        last = self._figures()
-        self.process.wait()
-        return last
+        self.close()
+        return self.line()
+
+
+def start(way: str, name: str, threads: int) -> Program:
+    """Starts a program and stops it once it has answered."""
+    command = [sys.executable, *WAYS[way], DRIVER, name, str(threads)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    )
+    program = Program(f"{name} on {way}", process, {})
+    program.ready = program.line()
+    process.send_signal(signal.SIGSTOP)
+    return program
 
 
 def compare(name: str, threads: int, rounds: int) -> dict[str, dict[str, Any]]:
     """Runs a program both ways by turns; returns its figures by the name of the way."""
-    programs = {way: Program(way, name, threads) for way in WAYS}
+    programs = {way: start(way, name, threads) for way in WAYS}
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for order in turn_orders(list(programs), rounds + 1):
         for way in order:
@@ -112,7 +99,7 @@ def main() -> None:
                 ]
             )  # fmt: skip
         print_row(["geometric mean", "", "", f"{math.exp(statistics.fmean(map(math.log, ratios))):.2f}", "", "", ""])
-    write_json(Path(given.json) if given.json else None, figures=found)
+    write_json(given.json, figures=found)
 
 
 if __name__ == "__main__":
