@@ -30,8 +30,7 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     for argument in ast.walk(definition.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    definition.args.defaults = [ast.Constant(value=None) for _ in definition.args.defaults]
-    definition.args.kw_defaults = [None if d is None else ast.Constant(value=None) for d in definition.args.kw_defaults]
+    _clear_defaults(definition.args)
     return definition
 
 
@@ -53,11 +52,21 @@ def definition_of_lambda(function: types.FunctionType) -> ast.FunctionDef | None
     if not found:
         return None
     chosen = max(found, key=lambda node: (node.lineno, node.col_offset))  # the others contain it
-    arguments, body = chosen.args, ast.copy_location(ast.Return(chosen.body), chosen.body)
+    _clear_defaults(chosen.args)
+    body = ast.copy_location(ast.Return(chosen.body), chosen.body)
+    return ast.copy_location(made_definition(BODY, chosen.args, [body]), chosen)
+
+
+def _clear_defaults(arguments: ast.arguments) -> None:
+    """Replace defaults by None."""
     arguments.defaults = [ast.Constant(value=None) for _ in arguments.defaults]
     arguments.kw_defaults = [None if d is None else ast.Constant(value=None) for d in arguments.kw_defaults]
+
+
+def made_definition(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
+    """Return a `def` without decorators, annotations and type parameters."""
     more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
-    return ast.copy_location(ast.FunctionDef(BODY, arguments, [body], [], None, None, *more), chosen)
+    return ast.FunctionDef(name, arguments, body, [], None, None, *more)
 
 
 def _contains(node: ast.expr, code: types.CodeType) -> bool:
@@ -74,15 +83,8 @@ def rebuilt(function: types.FunctionType, definition: ast.FunctionDef, helpers: 
     """
     free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells = {name: types.CellType(helper) for name, helper in helpers.items()} | free
-    outer = ast.FunctionDef(
-        "__treadle_outer",
-        ast.arguments([], [ast.arg(name) for name in cells], None, [], [], None, []),
-        [definition],
-        [],
-        None,
-        None,
-        *([[]] if "type_params" in ast.FunctionDef._fields else []),
-    )
+    given = ast.arguments([], [ast.arg(name) for name in cells], None, [], [], None, [])
+    outer = made_definition("__treadle_outer", given, [definition])
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, definition)], []))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
     outer_code = next(each for each in code.co_consts if isinstance(each, types.CodeType))

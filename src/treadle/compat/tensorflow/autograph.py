@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from treadle.compat.source import definition_of, definition_of_lambda, rebuilt
+from treadle.compat.source import definition_of, definition_of_lambda, made_definition, rebuilt
 from treadle.compat.tensorflow import control_checks, expressions, statements
 from treadle.compat.tensorflow.jumps import VALUE, Lowering, named
 from treadle.compat.tensorflow.liveness import LOOPS, assigned, own_nodes, read_by_inner_scopes
@@ -272,11 +272,10 @@ class _Rewriter(ast.NodeTransformer):
         given += [f"__treadle_new_{name}" if name in shared else name for name in names]
         given += targets.names
         arguments = ast.arguments([], [ast.arg(name) for name in given], None, [], [], None, [])
-        more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
         begin: list[ast.stmt] = [ast.Nonlocal(shared)] if shared else []
         begin += [ast.Assign([named(name, store=True)], named(f"__treadle_new_{name}")) for name in shared]
         begin += [*_unset(names), *targets.set()]
-        made = ast.FunctionDef(f"__treadle_part{self._count}", arguments, [*begin, *body], [], None, None, *more)
+        made = made_definition(f"__treadle_part{self._count}", arguments, [*begin, *body])
         return ast.fix_missing_locations(ast.copy_location(made, at))
 
     def _assigned(self, names: Sequence[str], targets: Targets, node: ast.stmt) -> ast.expr:

@@ -41,10 +41,11 @@ def assigned(nodes: Sequence[ast.AST]) -> list[str]:
     return [name for name in found if not name.startswith("__treadle")]
 
 
-def read_by_inner_scopes(nodes: Sequence[ast.AST]) -> Live:
-    """Return the names that functions, classes and generators inside these nodes read from around them."""
-    inner = (found for node in nodes for found in ast.walk(node) if isinstance(found, (*SCOPES, ast.GeneratorExp)))
-    return _NOTHING.union(*map(_free, inner))
+def read_by_inner_scopes(
+    nodes: Sequence[ast.AST], kinds: tuple[type[ast.AST], ...] = (*SCOPES, *_COMPREHENSIONS)
+) -> Live:
+    """Return the names that functions, classes and comprehensions inside these nodes read from around them."""
+    return _NOTHING.union(*(_free(inner) for inner in own_nodes(nodes) if isinstance(inner, kinds)))
 
 
 def mark(body: Sequence[ast.stmt]) -> None:
@@ -158,13 +159,13 @@ def _mark_closures(statements: Sequence[ast.stmt], kept: Live) -> Live:
     """
     for node in statements:
         if isinstance(node, LOOPS):
-            kept |= _closure_reads(node)
+            kept |= read_by_inner_scopes([node], SCOPES)
         if isinstance(node, (ast.If, *LOOPS)):
             node.treadle_live |= kept  # type: ignore[union-attr]
         if not isinstance(node, SCOPES):
             for block in _blocks(node):
                 _mark_closures(block, kept)
-        kept |= _closure_reads(node)
+        kept |= read_by_inner_scopes([node], SCOPES)
     return kept
 
 
@@ -174,7 +175,3 @@ def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield getattr(node, name, [])
     for handler in getattr(node, "handlers", ()):
         yield handler.body
-
-
-def _closure_reads(node: ast.AST) -> Live:
-    return _NOTHING.union(*(_free(inner) for inner in own_nodes([node]) if isinstance(inner, SCOPES)))

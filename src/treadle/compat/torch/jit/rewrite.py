@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from treadle.compat.source import definition_of, rebuilt
+from treadle.compat.source import definition_of, made_definition, rebuilt
 
 CALL, TRUTH = "__treadle_call", "__treadle_truth"
 
@@ -154,9 +154,7 @@ class _Rewrite(ast.NodeTransformer):
         body = [ast.Assign([store], empty), *nested, *(made if isinstance(made, list) else [made]), ast.Return(load)]
         never = ast.If(ast.Constant(value=False), [ast.Expr(ast.Yield(None))], [])
         arguments = ast.arguments([], [ast.arg("__treadle_source")], None, [], [], None, [])
-        function = ast.FunctionDef(
-            name, arguments, [never, *body], [], None, None, *([[]] if "type_params" in ast.FunctionDef._fields else [])
-        )
+        function = made_definition(name, arguments, [never, *body])
         self.before.append(ast.fix_missing_locations(ast.copy_location(function, node)))
         call = ast.Call(ast.Name(name, ast.Load()), [first], [])
         return ast.fix_missing_locations(ast.copy_location(ast.YieldFrom(call), node))
