@@ -56,11 +56,12 @@ def _from_python(value: Any, *, wide: bool) -> Array:
     """
     if value is None:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
-    leaves = list(_leaves(value))
-    texts = any(isinstance(leaf, (str, bytes)) for leaf in leaves)
-    array = np.asarray(value, object if texts else None)  # NumPy's own dtypes of text drop NULs at the end
+    array = np.asarray(value)
     if type(value) is float:
         return array if wide else array.astype(np.float32)
+    if array.dtype.kind in "SU":
+        array = np.asarray(value, object)  # NumPy's own dtypes of text drop NULs at the end
+    leaves = list(_leaves(value))
     if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
         raise ValueError(f"Cannot convert {value!r}, of mixed types, to a tensor")
     if any(isinstance(leaf, np.ndarray) for leaf in leaves):

@@ -110,7 +110,7 @@ def quantile(
     x = input.numpy()
     if input.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
-    if interpolation not in _BETWEEN:
+    if interpolation not in (*_BETWEEN, *_ROUNDED):
         raise RuntimeError(
             "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
             f"but got {interpolation}"
@@ -125,9 +125,14 @@ def quantile(
     axis = axis_of(input, dim) if dim is not None else 0
     rows = np.sort(np.moveaxis(x, axis, -1) if dim is not None and input.ndim else x.reshape(-1), axis=-1)
     ranks = parts.reshape(-1) * np.asarray(rows.shape[-1] - 1, x.dtype)
-    below = np.floor(ranks).astype(np.int64)
-    low, high = rows[..., below], rows[..., np.ceil(ranks).astype(np.int64)]
-    found = _BETWEEN[interpolation](low, high, ranks - below.astype(x.dtype), ranks, rows)
+    if interpolation in _ROUNDED:
+        found = rows[..., _ROUNDED[interpolation](ranks).astype(np.int64)]
+    else:
+        below, above = np.floor(ranks), np.ceil(ranks)
+        low, high = (rows[..., each.astype(np.int64)] for each in (below, above))
+        weight = ranks - below if interpolation == "linear" else 0.5
+        with np.errstate(invalid="ignore"):  # infinities
+            found = np.where(weight < 0.5, low + weight * (high - low), high - (high - low) * (1 - weight))
     found = np.where(np.isnan(rows[..., -1:]), np.asarray(np.nan, x.dtype), found).astype(x.dtype)
     found = np.moveaxis(found, -1, 0)
     if keepdim:
@@ -135,16 +140,9 @@ def quantile(
     return Tensor(np.array(found if parts.ndim else found[0], order="C"))
 
 
-_BETWEEN: dict[str, Callable[..., Any]] = {
-    "linear": lambda low, high, weight, ranks, rows: np.where(  # noqa: ARG005
-        weight < 0.5, low + weight * (high - low), high - (high - low) * (1 - weight)
-    ),
-    "lower": lambda low, *_: low,
-    "higher": lambda low, high, *_: high,  # noqa: ARG005
-    "midpoint": lambda low, high, weight, *_: np.where(weight > 0, low + (high - low) / 2, low),
-    "nearest": lambda low, high, weight, ranks, rows: rows[..., np.round(ranks).astype(np.int64)],  # noqa: ARG005
-}
-"""What to take between two neighbours in order, of their values, how far the rank is from the lower, and all ranks."""
+_BETWEEN = ("linear", "midpoint")
+_ROUNDED: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np.ceil, "nearest": np.round}
+"""Interpolations that take an element itself: which of the two next to a rank."""
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
