@@ -1,4 +1,4 @@
-"""What a detector, a YOLOv8 of 320 x 320, finds in a drawn person, and the means of what its model gives."""
+"""NudeNet's detector (YOLOv8, 320 x 320) on the drawing of a person: what it finds, and the means of its outputs."""
 
 from __future__ import annotations
 
