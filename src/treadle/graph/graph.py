@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -138,6 +138,22 @@ class Graph:
                     value.producer = None
             node.inputs.clear()
         self.nodes.clear()
+
+    def drop_unread(self, droppable: Callable[[Node], bool] = lambda _: True) -> bool:
+        """Removes the nodes for which `droppable` holds and whose results nothing reads; True if there were any.
+
+        Nodes that only removed nodes read are removed too.
+        """
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if not droppable(node) or any(value.users or self.is_output(value) for value in node.outputs):
+                kept.append(node)
+            else:
+                unlink(node)
+        dropped = len(kept) < len(self.nodes)
+        if dropped:
+            self.nodes = kept[::-1]
+        return dropped
 
     def constants(self) -> Iterator[Value]:
         """Each constant that a node or an output reads, once."""

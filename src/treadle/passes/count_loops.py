@@ -15,7 +15,6 @@ from treadle.ops.loop import LoopForm, form_of
 from treadle.ops.sizes import add_sizes, known_value
 from treadle.passes.base import PassContext
 from treadle.passes.fold_constants import FoldConstants
-from treadle.passes.match import drop_dead
 from treadle.passes.specialize import copy_graph
 
 _EXACT = 1 << 24
@@ -77,7 +76,7 @@ def _count(graph: Graph, node: Node) -> bool:
         count = count.output
     body = copy_graph(body)
     body.outputs[0] = body.constant(np.array(True), "again")
-    drop_dead(body)
+    body.drop_unread()
     node.attrs = {**node.attrs, "body": body}
     graph.set_input(node, 0, count)
     return True

@@ -17,7 +17,6 @@ from treadle.graph.value import Value
 from treadle.ops.sizes import is_arithmetic, known_value
 from treadle.passes.base import PassContext
 from treadle.passes.loop_stages import DataLoop
-from treadle.passes.match import drop_dead
 from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region, is_known, is_planned, returns_strings
 from treadle.passes.specialize import copied, copy_node, specialize_open
@@ -78,7 +77,7 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
         context: What inference asks for.
         stage_of: Makes what runs the rest.
     """
-    drop_dead(graph)
+    graph.drop_unread()
     cut = _Cut.of(graph)
     if cut is None or not (cut.counted or cut.later):
         return None if cut is None else graph

@@ -24,7 +24,7 @@ from treadle.ops.table import OPS
 from treadle.passes.base import Limits, PassContext
 from treadle.passes.bodies import inline
 from treadle.passes.infer_shapes import infer_into
-from treadle.passes.match import drop_dead, replace
+from treadle.passes.match import replace
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,7 @@ class FoldConstants:
             changed = True
         if changed:
             graph.nodes = kept
-            drop_dead(graph)
+            graph.drop_unread()
         return changed
 
 

@@ -102,7 +102,7 @@ def sweep(graph: Graph, context: PassContext, rules: Rules) -> bool:
         changed = True
     if changed:
         graph.nodes = kept
-        drop_dead(graph)
+        graph.drop_unread()
     return changed
 
 
@@ -140,21 +140,6 @@ def replace(graph: Graph, old: Value, new: Value) -> None:
     if graph.is_output(old) and not graph.is_output(new) and not any(new is value for value in graph.inputs):
         old.name, new.name = new.name, old.name
     graph.replace_uses(old, new)
-
-
-def drop_dead(graph: Graph) -> bool:
-    """Remove the nodes that no output of the graph depends on; True if there were any."""
-    outputs = {id(value) for value in graph.outputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if any(value.users or id(value) in outputs for value in node.outputs):
-            kept.append(node)
-        else:
-            unlink(node)
-    dropped = len(kept) < len(graph.nodes)
-    if dropped:
-        graph.nodes = kept[::-1]
-    return dropped
 
 
 def produced_by(value: Value | None, *ops: str) -> Node | None:

@@ -14,7 +14,6 @@ from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.lower.pick_channels import can_pick
 from treadle.passes.lower.slice import constant_ranges
-from treadle.passes.match import drop_dead
 
 Channels = tuple[tuple[Value, int], ...]
 """For each channel of a row-major value, the blocked value and the channel of it that it equals."""
@@ -45,7 +44,7 @@ class PickChannels:
         changed = nodes != graph.nodes
         if changed:
             graph.rebuild(nodes)
-            drop_dead(graph)
+            graph.drop_unread()
         return changed
 
 

@@ -2,7 +2,6 @@
 
 from treadle.graph.graph import Graph
 from treadle.passes.base import PassContext
-from treadle.passes.match import drop_dead
 
 
 class RemoveDead:
@@ -11,4 +10,4 @@ class RemoveDead:
     name = "remove_dead"
 
     def run(self, graph: Graph, context: PassContext) -> bool:
-        return drop_dead(graph)
+        return graph.drop_unread()

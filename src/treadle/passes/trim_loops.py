@@ -11,7 +11,6 @@ from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.loop import form_of
 from treadle.passes.base import PassContext
-from treadle.passes.match import drop_dead
 from treadle.passes.specialize import copy_graph
 
 
@@ -29,7 +28,7 @@ class TrimLoops:
         loops = [node for node in graph.nodes if node.op == "loop"]
         if not loops:
             return False
-        drop_dead(graph)
+        graph.drop_unread()
         trimmed = [_capture(graph, node) | _trim(graph, node) for node in loops]
         return any(trimmed)
 
@@ -46,7 +45,7 @@ def _capture(graph: Graph, node: Node) -> bool:
     body.inputs = [inputs[0], *(inputs[1 + n] for n in kept), *inputs[1 + form.carried :]]
     body.inputs += [inputs[1 + n] for n in moved]
     body.outputs = [outputs[0], *(outputs[1 + n] for n in kept), *outputs[1 + form.carried :]]
-    drop_dead(body)
+    body.drop_unread()
     for number in moved:
         operand = operands[2 + number]
         assert operand is not None, "a carried value begins as one"

@@ -13,7 +13,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import normalize_axis
 from treadle.graph.value import Value
 from treadle.passes.append_in_place import appending_node, only_appended_to, source
-from treadle.passes.match import drop_dead, produced_by
+from treadle.passes.match import produced_by
 from treadle.passes.specialize import copy_graph
 
 Index = tuple[int, ...]
@@ -86,7 +86,7 @@ def unstack_states(graph: Graph, pairs: Sequence[Stacked]) -> Graph:
         for value, result in zip(stack.values, grown, strict=True):
             changed.add("identity", [value], name=result.name, outputs=[result])
         changed.outputs[at : at + 1] = grown
-        drop_dead(changed)
+        changed.drop_unread()
         _give_shape(changed, pair, kept, parts)
     return changed
 
@@ -108,7 +108,7 @@ def _give_shape(graph: Graph, pair: Stacked, kept: Value, parts: list[Value]) ->
         ordered = graph.make("gather", [joined.output, wanted], {"axis": 0}, name=node.name, outputs=node.outputs)
         first += [own, joined, ordered]
     graph.rebuild([*first, *(node for node in graph.nodes if node not in readers)])
-    drop_dead(graph)
+    graph.drop_unread()
     if kept.users:
         graph.rebuild([*_stacking(graph, pair, kept, parts), *graph.nodes])
 

@@ -37,7 +37,7 @@ from treadle.frontends.onnx.signature import check_types
 from treadle.frontends.onnx.table import RULES
 from treadle.frontends.onnx.tensors import sparse_to_array, to_array
 from treadle.frontends.onnx.types import DTYPES, FEW_BITS, Symbols, need_tensor_type, tensor_type
-from treadle.graph.graph import Graph, unlink
+from treadle.graph.graph import Graph
 from treadle.graph.object_result import ObjectResult
 from treadle.graph.value import Value
 
@@ -98,7 +98,7 @@ class _Importer(ControlFlow):
         scope.pending = initial
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
         self._outputs(proto, scope, symbols)
-        self._drop_spare()
+        self._graph.drop_unread(self._builder.spare.__contains__)
         self._graph.files = list(self._source.external.files)
         return self._graph
 
@@ -298,16 +298,6 @@ class _Importer(ControlFlow):
                 self._builder.few_bits[value] = bits
         return {**env, **found}
 
-    def _drop_spare(self) -> None:
-        """Drop spare nodes that nothing reads."""
-        spare, dropped = self._builder.spare, set()
-        for node in reversed(self._graph.nodes) if spare else ():
-            if node in spare and not any(value.users or self._graph.is_output(value) for value in node.outputs):
-                unlink(node)
-                dropped.add(node)
-        if dropped:
-            self._graph.nodes = [node for node in self._graph.nodes if node not in dropped]
-
     def _called(
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, name: str, scope: Scope
     ) -> Sequence[Binding]:
@@ -401,7 +391,7 @@ class _Importer(ControlFlow):
         for value in values:
             known = self._known.array(value)
             self._graph.outputs.append(value if known is None else self._graph.constant(known, value.name))
-        self._drop_spare()
+        self._graph.drop_unread(self._builder.spare.__contains__)
         return Imported(self._graph, dims, symbols, lists)
 
 

@@ -15,7 +15,7 @@ from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_arra
 from treadle.frontends.tensorflow.node import Node
 from treadle.frontends.tensorflow.node_rules import NodeRule
 from treadle.graph.dim import at_least, equals
-from treadle.graph.graph import Graph, unlink
+from treadle.graph.graph import Graph
 from treadle.graph.node import Node as GraphNode
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
@@ -110,14 +110,11 @@ class ListOf:
 
 def drop_unread_lists(graph: Graph) -> None:
     """Remove the nodes of `graph` that make lists which nothing reads: their items are known."""
-    kept: list[GraphNode] = []
-    for node in reversed(graph.nodes):
-        makes_lists = node.op == "call" and all(value.dtype is dtypes.string for value in node.outputs)
-        if makes_lists and node.outputs and not any(value.users or graph.is_output(value) for value in node.outputs):
-            unlink(node)
-        else:
-            kept.append(node)
-    graph.nodes = kept[::-1]
+    graph.drop_unread(_makes_lists)
+
+
+def _makes_lists(node: GraphNode) -> bool:
+    return node.op == "call" and bool(node.outputs) and all(value.dtype is dtypes.string for value in node.outputs)
 
 
 def _number(value: Value) -> int | None:

@@ -13,7 +13,7 @@ from treadle.graph.shape import normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.sizes import known_sizes
 from treadle.passes.base import PassContext
-from treadle.passes.match import Edit, drop_dead
+from treadle.passes.match import Edit
 from treadle.passes.skip_padding.axes import TEXT, TOKEN, Axes, PaddedSizes
 from treadle.passes.skip_padding.in_the_way import InTheWay
 from treadle.passes.skip_padding.masks import Mask, Masks
@@ -107,7 +107,7 @@ class _Rewrite:
             outputs.append(made)
         graph.outputs = outputs
         graph.rebuild(self.nodes)
-        drop_dead(graph)
+        graph.drop_unread()
         if not packing.inputs or not packing.dropped:
             return InTheWay("no node multiplies the rows of tokens by weights")
         return Skipped(graph, self.mask, tuple(packing.inputs), self.first, self.symbol)
