@@ -121,6 +121,18 @@ class Builder:
         """A new constant i64[n]: axes, sizes, ..."""
         return self.constant(np.asarray(numbers, np.int64))
 
+    def as_scalar(self, value: Value) -> Value:
+        """`value`, which has one element, as a tensor of rank 0."""
+        return self.add("reshape", value, self.integers([]), allowzero=False)
+
+    def size(self, value: Value, axis: int) -> Value:
+        """The size of an axis, which is not negative, as an i64 scalar."""
+        return self.as_scalar(self.add("shape", value, start=axis, end=axis + 1))
+
+    def numbers(self, count: Value) -> Value:
+        """0 to `count` - 1, an i64 scalar, as i64[count]."""
+        return self.add("range", self.scalar(0, dtypes.i64), count, self.scalar(1, dtypes.i64))
+
     def scalar(self, number: float, dtype: DType | None) -> Value:
         """A new constant of rank 0. Raises Fault if `dtype` is not known."""
         if dtype is None:

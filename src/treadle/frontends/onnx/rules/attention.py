@@ -226,6 +226,6 @@ def scale_of(node: OnnxNode, q: Value, b: Builder) -> Value:
         return b.scalar(1 / math.sqrt(size), q.dtype) if size else b.scalar(1, q.dtype)
     if q.dtype is None:
         raise Unsupported("the element type of its inputs must be known")
-    length = b.add("reshape", b.add("shape", q, start=3, end=4), b.integers([]), allowzero=False)
+    length = b.size(q, 3)
     root = b.add("sqrt", b.add("cast", length, to=dtypes.f32))
     return b.add("cast", b.add("reciprocal", root), to=q.dtype)

@@ -55,7 +55,7 @@ def _allowed(node: OnnxNode, index: int, q: Value, k: Value, b: Builder) -> Valu
 
 def _within(ends: Value, q: Value, k: Value, b: Builder) -> Value:
     """Whether a key stands before the end of its text, and not before its start where `ends` [2 N] has starts too."""
-    places = numbers(length(k, b), b)
+    places = b.numbers(length(k, b))
     if not b.known.is_multiple(ends, 2, q):
         return _compared("lt", places, ends, b)
     ends, starts = b.add_many("split", [ends], 2, axis=0, parts=2)
@@ -70,15 +70,10 @@ def _compared(op: str, places: Value, bounds: Value, b: Builder) -> Value:
 def _earlier(q: Value, k: Value, b: Builder) -> Value:
     """Whether a key [keys] stands not after a query [queries, 1], the last query at the last key."""
     keys = length(k, b)
-    queries = b.add("add", numbers(length(q, b), b), b.add("sub", keys, length(q, b)))
-    return b.add("le", numbers(keys, b), b.add("unsqueeze", queries, b.integers([1])))
+    queries = b.add("add", b.numbers(length(q, b)), b.add("sub", keys, length(q, b)))
+    return b.add("le", b.numbers(keys), b.add("unsqueeze", queries, b.integers([1])))
 
 
 def length(x: Value, b: Builder, axis: int = 2) -> Value:
     """The size of an axis of `x` as a scalar: of heads [N, heads, tokens, size], the number of tokens."""
-    return b.add("reshape", b.add("shape", x, start=axis, end=axis + 1), b.integers([]), allowzero=False)
-
-
-def numbers(size: Value, b: Builder) -> Value:
-    """0 to `size` - 1."""
-    return b.add("range", b.scalar(0, dtypes.i64), size, b.scalar(1, dtypes.i64))
+    return b.size(x, axis)

@@ -107,17 +107,12 @@ def tensor_scatter(node: OnnxNode, b: Builder) -> Value | None:
     axis = node.axis(node.integer("axis", -2))
     if axis == 0:
         raise Fault("attribute 'axis' must not be that of the batch")
-    nought, one = b.scalar(0, dtypes.i64), b.scalar(1, dtypes.i64)
-    count, size = (
-        b.add("reshape", b.add("shape", value, start=axis, end=axis + 1), b.integers([]), allowzero=False)
-        for value in (update, past)
-    )
     along = b.integers([-1 if place == axis else 1 for place in range(rank)])
-    places = b.add("reshape", b.add("range", nought, count, one), along, allowzero=False)
+    places = b.add("reshape", b.numbers(b.size(update, axis)), along, allowzero=False)
     if starts is not None:
         first = b.add("reshape", starts, b.integers([-1] + [1] * (rank - 1)), allowzero=False)
         places = b.add("add", b.add("cast", first, to=dtypes.i64), places)
     if circular:
-        places = b.add("mod", places, size)
+        places = b.add("mod", places, b.size(past, axis))
     indices = b.add("expand", places, b.add("shape", update, start=0, end=None))
     return b.add("scatter_elements", past, indices, update, axis=axis, reduction="none")

@@ -40,7 +40,7 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
     wide = _as(grid, dtypes.f32, b)
     parts = [b.add("squeeze", part, b.integers([3])) for part in b.add_many("split", [wide], 2, axis=3, parts=2)]
     across, down = (
-        _axis(part, _size(x, axis, b), padding, b, aligned=aligned, mode=mode)
+        _axis(part, b.size(x, axis), padding, b, aligned=aligned, mode=mode)
         for part, axis in zip(parts, (3, 2), strict=True)
     )
     rows = b.add("reshape", b.add("transpose", x, perm=_TO_ROWS), _rows_of(x, b), allowzero=False)
@@ -79,11 +79,6 @@ def _bags(rows: Value, images: Value, down: _Axis, across: _Axis, padding: str, 
     return b.add("gather_reduce", rows, indices, factors, how="reduce_sum", axes=(3,), keepdims=False)
 
 
-def _size(x: Value, axis: int, b: Builder) -> Value:
-    """The size of an axis of `x` as an i64 scalar."""
-    return b.add("reshape", b.add("shape", x, start=axis, end=axis + 1), b.integers([]), allowzero=False)
-
-
 def _rows_of(x: Value, b: Builder) -> Value:
     """[pixels of all images, channels]"""
     return b.add("concat", b.integers([-1]), b.add("shape", x, start=1, end=2), axis=0)
@@ -91,9 +86,8 @@ def _rows_of(x: Value, b: Builder) -> Value:
 
 def _images(x: Value, b: Builder) -> Value:
     """Where the pixels of each image start in the rows, i64 [N, 1, 1]."""
-    count, height, width = (_size(x, axis, b) for axis in (0, 2, 3))
-    numbers = b.add("range", b.scalar(0, dtypes.i64), count, b.scalar(1, dtypes.i64))
-    return b.add("unsqueeze", b.add("mul", numbers, b.add("mul", height, width)), b.integers([1, 2]))
+    count, height, width = (b.size(x, axis) for axis in (0, 2, 3))
+    return b.add("unsqueeze", b.add("mul", b.numbers(count), b.add("mul", height, width)), b.integers([1, 2]))
 
 
 def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, mode: str) -> _Axis:

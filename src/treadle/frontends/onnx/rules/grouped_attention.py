@@ -15,7 +15,7 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.attention import Heads, attended, repeated
-from treadle.frontends.onnx.rules.attention_mask import length, numbers
+from treadle.frontends.onnx.rules.attention_mask import length
 from treadle.frontends.onnx.rules.rotary import rotate
 from treadle.graph.value import Value
 
@@ -98,13 +98,13 @@ def _places(node: OnnxNode, q: Value, b: Builder) -> _Places:
     lengths = b.add("reshape", lengths, b.integers([-1]), allowzero=False)
     tokens = length(q, b, _TOKENS)
     before = b.add("max", b.add("sub", lengths, tokens), b.scalar(0, dtypes.i64))
-    new = b.add("add", b.add("unsqueeze", before, b.integers([1])), numbers(tokens, b))
+    new = b.add("add", b.add("unsqueeze", before, b.integers([1])), b.numbers(tokens))
     past = node.optional(3)
     if past is None:
-        return _Places(before, new, numbers(tokens, b), b.scalar(0, dtypes.i64))
+        return _Places(before, new, b.numbers(tokens), b.scalar(0, dtypes.i64))
     given = length(past, b)
-    total = b.add("reshape", b.add("cast", node.input(6), to=dtypes.i64), b.integers([]), allowzero=False)
-    return _Places(before, new, numbers(b.add("max", given, total), b), given)
+    total = b.as_scalar(b.add("cast", node.input(6), to=dtypes.i64))
+    return _Places(before, new, b.numbers(b.add("max", given, total)), given)
 
 
 def _turned(node: OnnxNode, x: Value, at: _Places, b: Builder) -> Value:
@@ -131,7 +131,7 @@ def _merged(past: Value, new: Value, at: _Places, groups: int, b: Builder) -> Va
     is_new = b.add("and", b.add("ge", behind, b.scalar(0, dtypes.i64)), b.add("lt", behind, tokens))
     last = b.add("sub", length(both, b), b.scalar(1, dtypes.i64))
     rows = b.add("where", is_new, b.add("add", behind, at.given), b.add("min", at.all, last))
-    starts = b.add("mul", numbers(b.add("mul", length(new, b, 0), b.scalar(groups, dtypes.i64)), b), length(both, b))
+    starts = b.add("mul", b.numbers(b.add("mul", length(new, b, 0), b.scalar(groups, dtypes.i64))), length(both, b))
     starts = b.add("reshape", starts, b.integers([-1, groups, 1]), allowzero=False)
     flat = b.add("reshape", both, b.add("concat", b.integers([-1]), b.add("shape", new, start=3, end=4), axis=0))
     return b.add("gather", flat, b.add("add", starts, b.add("unsqueeze", rows, b.integers([1]))), axis=0)

@@ -83,7 +83,7 @@ def _signed_weights(node: OnnxNode, at: Places) -> Array | None:
 def _with_zero_of_the_run(node: OnnxNode, x: Value, zero: Value, weights: Array, window: Window, b: Builder) -> Value:
     """Returns the sums for a zero point that is computed at run time: it pads the image and is subtracted from the
     sums."""
-    scalar = b.add("reshape", zero, b.integers([]), allowzero=False)
+    scalar = b.as_scalar(zero)
     rank = len(window.kernel)
     if any(window.pads):
         widths = b.integers([0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:]])
@@ -123,5 +123,5 @@ def _for_channels(
     if dims is None or rank is None or len(dims) > 1:
         return None
     if not dims or dims == (1,):
-        return b.add("reshape", value, b.integers([]), allowzero=False)
+        return b.as_scalar(value)
     return b.add("reshape", value, b.integers([-1, *(1 for _ in range(rank - 2 + first))]), allowzero=False)

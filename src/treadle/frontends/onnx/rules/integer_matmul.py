@@ -94,5 +94,5 @@ def _beside(operand: Value, value: Value, *, rows: bool, b: Builder) -> Value | 
     if len(dims) == 1 and dims != (1,) and rows:
         return b.add("reshape", value, b.integers([-1, 1]), allowzero=False)
     if dims == (1,):
-        return b.add("reshape", value, b.integers([]), allowzero=False)
+        return b.as_scalar(value)
     return value

@@ -169,7 +169,7 @@ def _along(node: OnnxNode, index: int, value: Value, axis: int | None, b: Builde
     """`value`, made of operand `index`, so that it broadcasts along `axis` of a matrix, or to all of a tensor."""
     dims = node.dims(index)
     if dims is not None and all(dim == 1 for dim in dims):
-        return b.add("reshape", value, b.integers([]), allowzero=False)
+        return b.as_scalar(value)
     if dims is None or len(dims) != 1 or axis is None:
         raise Unsupported(f"its input number {index} must have one element" + (" or one a column" if axis else ""))
     return b.add("reshape", value, b.integers([-1, 1] if axis == 0 else [1, -1]), allowzero=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
@@ -66,9 +65,7 @@ def _places(node: OnnxNode, x: Value, b: Builder) -> Value:
     places = node.input(1)
     if node.rank(1) == 2:
         return places
-    size = b.add("reshape", b.add("shape", x, start=1, end=2), b.integers([]), allowzero=False)
-    count = b.add("range", b.scalar(0, dtypes.i64), size, b.scalar(1, dtypes.i64))
-    return b.add("unsqueeze", b.add("add", count, places), b.integers([0]))
+    return b.add("unsqueeze", b.add("add", b.numbers(b.size(x, 1)), places), b.integers([0]))
 
 
 def rotate(x: Value, cosines: Value, sines: Value, width: int, b: Builder, *, interleaved: bool) -> Value:

@@ -80,7 +80,7 @@ def _at(sequence: SequenceNode, b: Builder) -> Value | None:
     stack = stack_of(found, b)
     if stack is None:
         return None
-    return b.add("gather", stack, b.add("reshape", position, b.integers([])), axis=0)
+    return b.add("gather", stack, b.as_scalar(position), axis=0)
 
 
 def _length(sequence: SequenceNode, b: Builder) -> Value:
@@ -89,7 +89,7 @@ def _length(sequence: SequenceNode, b: Builder) -> Value:
     if count is not None:
         return b.constant(np.asarray(count, np.int64))
     assert found.stack is not None, "a list without a known number of elements has a stack"
-    return b.add("reshape", b.add("shape", found.stack, start=0, end=1), b.integers([]))
+    return b.size(found.stack, 0)
 
 
 def _insert(sequence: SequenceNode, b: Builder) -> TensorList | None:

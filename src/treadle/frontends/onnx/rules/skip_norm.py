@@ -59,8 +59,7 @@ def embed_layer_norm(node: OnnxNode, b: Builder) -> list[Value | None]:
     total = b.add("gather", node.input(2), ids, axis=0)
     places = node.optional(8)
     if places is None:
-        length = b.add("reshape", b.add("shape", ids, start=1, end=2), b.integers([]), allowzero=False)
-        places = b.add("range", b.scalar(0, dtypes.i64), length, b.scalar(1, dtypes.i64))
+        places = b.numbers(b.size(ids, 1))
     total = b.add("add", total, b.add("gather", node.input(3), places, axis=0))
     segments, table = node.optional(1), node.optional(4)
     if segments is not None and table is not None:

@@ -34,7 +34,7 @@ def pad(node: OnnxNode, b: Builder) -> Value:
     """Pad(data, pads, value) -> pad; `value` may have one dimension."""
     mode = node.choice("mode", "constant", "constant", "reflect", "edge", "wrap")
     value = node.optional(2)
-    filled = None if value is None else b.add("reshape", value, b.integers([]), allowzero=False)
+    filled = None if value is None else b.as_scalar(value)
     pads = b.add("reshape", node.input(1), b.integers([-1]), allowzero=False)
     return b.add("pad", node.input(0), pads, filled, None, mode=mode)
 
@@ -43,7 +43,7 @@ def range_(node: OnnxNode, b: Builder) -> Value:
     """Range(start, limit, delta) -> range; operands may have one dimension, and delta is 1 where it is absent."""
     step = node.optional(2)
     given = [node.input(0), node.input(1), b.scalar(1, node.dtype()) if step is None else step]
-    return b.add("range", *(b.add("reshape", value, b.integers([]), allowzero=False) for value in given))
+    return b.add("range", *map(b.as_scalar, given))
 
 
 def expand_dims(node: OnnxNode, b: Builder) -> Value:

@@ -8,7 +8,7 @@ from treadle import dtypes
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.attention import Heads, joined, mixed, repeated, split_heads
-from treadle.frontends.onnx.rules.attention_mask import length, numbers
+from treadle.frontends.onnx.rules.attention_mask import length
 from treadle.frontends.onnx.types import DTYPES
 from treadle.graph.value import Value
 
@@ -94,7 +94,7 @@ def _causal(node: OnnxNode, q: Value, k: Value, b: Builder) -> Value | None:
     """What excludes keys behind a query, which stands behind all past ones."""
     if not node.flag("is_causal", default=False):
         return None
-    queries, keys = (numbers(length(x, b), b) for x in (q, k))
+    queries, keys = (b.numbers(length(x, b)) for x in (q, k))
     past = node.optional(4)
     if past is not None:
         queries = b.add("add", queries, length(past, b))
