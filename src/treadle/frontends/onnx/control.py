@@ -26,7 +26,7 @@ from treadle.frontends.onnx.loops import (
     scan_node,
     scan_results,
 )
-from treadle.frontends.onnx.names import captured
+from treadle.frontends.onnx.names import captured, graph_of
 from treadle.frontends.onnx.scope import Scope, stored, values_by_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
@@ -72,8 +72,7 @@ class ControlFlow(ABC):
 
     def _inlined(self, proto: onnx.NodeProto, name: str, scope: Scope, *, taken: bool) -> Sequence[Binding]:
         """The results of an If whose condition is known: the branch taken, in place."""
-        wanted = "then_branch" if taken else "else_branch"
-        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == wanted)
+        graph = graph_of(proto, "then_branch" if taken else "else_branch")
         inner = Scope(ChainMap({}, scope.env), scope.versions, f"{name}/", None, stored(graph))
         self._nodes(graph.node, inner)
         return [self._look_up(value.name, inner) for value in graph.output]
@@ -87,12 +86,11 @@ class ControlFlow(ABC):
         outside = self._outside(proto, scope)
         if outside is None:
             return None
-        graphs = {attribute.name: attribute.g for attribute in proto.attribute}
         bodies: list[Imported | None] = []
         misfits: list[str] = []
         for branch in ("then_branch", "else_branch"):
             faults = Faults()
-            bodies.append(self._body(graphs[branch], name, scope, outside, faults=faults))
+            bodies.append(self._body(graph_of(proto, branch), name, scope, outside, faults=faults))
             if faults and faults.only_misfits:
                 misfits.append("; ".join(faults.sentences()))
         if len(misfits) == len(bodies):
@@ -165,7 +163,7 @@ class ControlFlow(ABC):
         self, proto: onnx.NodeProto, name: str, scope: Scope, lists: Mapping[int, TensorList]
     ) -> Sequence[Binding] | None:
         """The results of a SequenceMap: its body for each element in place, or as a loop over stacked elements."""
-        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+        graph = graph_of(proto)
         if 0 not in lists or len(graph.input) != len(proto.input) or len(graph.output) != len(proto.output):
             return None
         counts = {length_of(found, self._builder) for found in lists.values()}
@@ -229,7 +227,7 @@ class ControlFlow(ABC):
         outside = {**outside, **tensors}
         if not all(self._known.is_multiple(values[0], 1, stack) for stack in values):
             return None
-        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+        graph = graph_of(proto)
         names = set(outside).union(lists)
         number = next(
             each for each in ("iteration", *(f"iteration{n}" for n in range(len(names) + 1))) if each not in names
@@ -251,9 +249,9 @@ class ControlFlow(ABC):
         stacks: frozenset[str],
         formals: Sequence[Formal],
     ) -> Imported | None:
-        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
-        going = graph.input[1].name if proto.op_type == "Loop" else ""
+        graph = graph_of(proto)
         is_loop = proto.op_type == "Loop"
+        going = graph.input[1].name if is_loop else ""
         return self._body(graph, name, scope, outside, formals, going, stacks, decides=is_loop)
 
     def _outside(

@@ -10,7 +10,7 @@ from onnx import helper
 
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.lists import TensorList, joined, merged, of_stack
-from treadle.frontends.onnx.names import reads
+from treadle.frontends.onnx.names import graph_of, reads
 from treadle.frontends.onnx.opsets import domain_of
 from treadle.graph.value import Value
 
@@ -50,7 +50,7 @@ class WithoutLists:
     @property
     def stacks(self) -> frozenset[str]:
         """The body's names for the lists that are carried as stacked elements."""
-        (body,) = (attribute.g for attribute in self.proto.attribute if attribute.name == "body")
+        body = graph_of(self.proto)
         return frozenset(body.input[self.operands.index(number)].name for number in self.stacked)
 
     @property
@@ -89,7 +89,7 @@ def without_lists(proto: onnx.NodeProto, lists: Mapping[int, TensorList]) -> Wit
         proto: The node.
         lists: The operands that are lists, by their number.
     """
-    (body,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
+    body = graph_of(proto)
     if len(body.input) != len(proto.input) or len(body.output) < len(proto.input) - 1:
         return None
     unchanged: dict[str, TensorList] = {}

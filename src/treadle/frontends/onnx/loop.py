@@ -13,7 +13,7 @@ from onnx import helper
 from treadle.dtypes import DType
 from treadle.errors import RunCancelledError, RunError, RunTimeoutError
 from treadle.frontends.faults import Fault, Unsupported
-from treadle.frontends.onnx.names import captured
+from treadle.frontends.onnx.names import captured, graph_of
 from treadle.frontends.onnx.reference import IR_VERSION, Fragment, evaluator, first_line, tensor_of
 from treadle.ops.op import Array
 from treadle.runtime.control import check_run
@@ -36,7 +36,7 @@ class LoopFunction:
         self._node = node
         self._names = fragment.inputs
         self._dtypes = dict(dtypes)
-        body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
+        body = graph_of(node)
         self._formals = [value.name for value in body.input]
         self._carried = len(node.input) - 2
         self._scans = len(body.output) - 1 - self._carried

@@ -12,6 +12,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.lists import TensorList
+from treadle.frontends.onnx.names import graph_of
 from treadle.graph.graph import Graph
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
@@ -100,7 +101,7 @@ class LoopNode:
 
 def loop_node(proto: onnx.NodeProto, inputs: Sequence[Value | None], builder: Builder) -> LoopNode | None:
     """The operands of a Loop; None if its body has another number of inputs or outputs, or a dtype is not known."""
-    body = _body_of(proto)
+    body = graph_of(proto)
     carried = [value for value in inputs[2:] if value is not None]
     names = [value.name for value in body.input]
     if len(carried) != len(inputs) - 2 or len(names) != len(inputs) or len(body.output) <= len(carried):
@@ -116,7 +117,7 @@ def loop_node(proto: onnx.NodeProto, inputs: Sequence[Value | None], builder: Bu
 
 def scan_node(proto: onnx.NodeProto, inputs: Sequence[Value | None], builder: Builder) -> LoopNode | None:
     """The operands of a Scan of operator set 9 or later, sliced along their first axis in order; None as of a Loop."""
-    body, count = _body_of(proto), _integer(proto, "num_scan_inputs")
+    body, count = graph_of(proto), _integer(proto, "num_scan_inputs")
     values = [value for value in inputs if value is not None and value.dtype is not None]
     names = [value.name for value in body.input]
     if len(values) != len(inputs) or len(names) != len(inputs) or not 0 < count <= len(inputs):
@@ -257,12 +258,6 @@ def _source(value: Value) -> Value:
     while value.producer is not None and value.producer.op == "identity":
         value = value.producer.operand(0)
     return value
-
-
-def _body_of(proto: onnx.NodeProto) -> onnx.GraphProto:
-    (body,) = (attribute.g for attribute in proto.attribute if attribute.name == "body")
-    assert isinstance(body, onnx.GraphProto)
-    return body
 
 
 def _integer(proto: onnx.NodeProto, name: str) -> int:

@@ -28,6 +28,13 @@ def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def graph_of(node: onnx.NodeProto, name: str = "body") -> onnx.GraphProto:
+    """The nested graph in the attribute `name`, which the node has."""
+    (graph,) = (attribute.g for attribute in node.attribute if attribute.name == name)
+    assert isinstance(graph, onnx.GraphProto)
+    return graph
+
+
 def captured(node: onnx.NodeProto) -> list[str]:
     """The names a node's nested graphs read from outside, each once. Nesting must have been checked."""
     found: dict[str, None] = {}
