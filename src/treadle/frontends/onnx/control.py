@@ -118,7 +118,6 @@ class ControlFlow(ABC):
 
         `inputs` are tensors. The node may stand for one with lists.
         """
-        before = len(self._graph.nodes)
         outside = self._outside(proto, scope, stacked=True)
         is_loop = proto.op_type == "Loop"
         values = [None if binding is None else _value(binding) for binding in inputs]
@@ -131,9 +130,6 @@ class ControlFlow(ABC):
             results = add_loop(node, make_body, self._operands(outside), self._retries, self._builder)
         if results is not None and not is_loop:
             results = scan_results(proto, results, self._builder)
-        if results is None:
-            del self._graph.nodes[before:]
-            self._builder.name = name
         return results and results[: len(proto.output)]
 
     def _list_loop(
@@ -143,7 +139,6 @@ class ControlFlow(ABC):
         without = without_lists(proto, lists)
         if without is None:
             return None
-        before = len(self._graph.nodes)
         inner = replace(scope, env=ChainMap(dict(without.unchanged), scope.env))
         inputs: list[Binding] = []
         for number in without.operands:
@@ -155,8 +150,6 @@ class ControlFlow(ABC):
             return None
         found = self._loop(without.proto, name, inner, inputs, without)
         results = None if found is None else without.results(found, self._builder)
-        if results is None:
-            del self._graph.nodes[before:]
         return results and results[: len(proto.output)]
 
     def _mapped(
@@ -173,16 +166,10 @@ class ControlFlow(ABC):
         formals = [value.name for value in graph.input]
         given = {formals[number]: scope.env[read] for number, read in enumerate(proto.input) if number not in lists}
         named = {formals[number]: found for number, found in lists.items()}
-        before = len(self._graph.nodes)
         results = None
         if None not in counts and counts.issubset(range(MOST_COPIES + 1)):
             results = self._mapped_in_place(graph, name, scope, given, named)
-        if results is None:
-            results = self._mapped_by_loop(proto, name, scope, given, named)
-        if results is None:
-            del self._graph.nodes[before:]
-            self._builder.name = name
-        return results
+        return self._mapped_by_loop(proto, name, scope, given, named) if results is None else results
 
     def _mapped_in_place(
         self,

@@ -229,16 +229,22 @@ class _Importer(ControlFlow):
         function = self._functions.get(key_of(proto))
         if function is not None:
             return self._called(function, proto, name, scope)
+        before = len(self._graph.nodes)
         env = self._with_bytes(proto, scope.env)
         results = None if reads_opaque(proto.input, env) else self._expressed(proto, name, scope, env)
         if results is None:
+            del self._graph.nodes[before:]
+            self._builder.name = name
             return add_call(proto, scope.env, scope.versions, self._functions, self._builder)
         return results
 
     def _expressed(
         self, proto: onnx.NodeProto, name: str, scope: Scope, env: Mapping[str, Binding]
     ) -> Sequence[Binding] | None:
-        """The results of a node as core nodes; None if these cannot express it. What it reads is looked up in `env`."""
+        """The results of a node as core nodes; None if these cannot express it, also after some were added.
+
+        The node's operands are looked up in `env`.
+        """
         domain = domain_of(proto.domain)
         version = scope.versions[domain]
         bindings = [env[read] if read else None for read in proto.input]
@@ -277,12 +283,8 @@ class _Importer(ControlFlow):
         if node.op == "SequenceMap":
             return self._mapped(node.proto, name, scope, lists)
         rule = SEQUENCE_RULES.get(node.op)
-        before = len(self._graph.nodes)
         result = None if rule is None else rule(SequenceNode(node, lists), self._builder)
-        if result is None:
-            del self._graph.nodes[before:]
-            return None
-        return [result]
+        return None if result is None else [result]
 
     def _with_bytes(self, proto: onnx.NodeProto, env: Mapping[str, Binding]) -> Mapping[str, Binding]:
         """`env` in which constants of few bits that `proto`, if it is a DequantizeLinear, reads are bytes."""
