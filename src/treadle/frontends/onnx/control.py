@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 import onnx
 
@@ -37,6 +36,25 @@ OPERATORS = ("If", "Loop", "Scan", "SequenceMap")
 """The operators with bodies, which become core nodes where the bodies and all operands can."""
 
 
+@dataclass(frozen=True, slots=True)
+class BodyForm:
+    """What the body of a node reads, and what the node wants of it.
+
+    Attributes:
+        outside: The values and lists that the body reads from around the node, by name.
+        formals: The inputs that each iteration of a loop sets, at least one; none for a branch.
+        stacks: The names of the formals that are lists. Each is one stacked value.
+        going: The name of the input that says that the loop goes on; empty if there is none.
+        decides: False if the loop ends without a condition: then the body gets a first output that is always true.
+    """
+
+    outside: Mapping[str, Value | TensorList]
+    formals: Sequence[Formal] = ()
+    stacks: frozenset[str] = frozenset()
+    going: str = ""
+    decides: bool = True
+
+
 class ControlFlow(ABC):
     """The part of an importer that translates nodes with bodies into nodes of `graph`."""
 
@@ -56,19 +74,12 @@ class ControlFlow(ABC):
 
     @abstractmethod
     def _body(
-        self,
-        proto: onnx.GraphProto,
-        name: str,
-        scope: Scope,
-        outside: Mapping[str, Value | TensorList],
-        formals: Sequence[Formal] = (),
-        going: str = "",
-        stacks: frozenset[str] = frozenset(),
-        *,
-        decides: bool = True,
-        faults: Faults | None = None,
+        self, proto: onnx.GraphProto, name: str, scope: Scope, form: BodyForm, faults: Faults | None = None
     ) -> Imported | None:
-        """Import the body `proto` of node `name` as a graph of its own; None if it cannot be one, also for `faults`."""
+        """Import the body `proto` of node `name` as a graph of its own; None if it cannot be one.
+
+        Faults of the body are added to `faults`, if given. They are no faults of the model.
+        """
 
     def _inlined(self, proto: onnx.NodeProto, name: str, scope: Scope, *, taken: bool) -> Sequence[Binding]:
         """The results of an If whose condition is known: the branch taken, in place."""
@@ -80,8 +91,8 @@ class ControlFlow(ABC):
     def _branch(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding] | None:
         """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes.
 
-        Operands that do not fit one of them are found if it is taken, as ONNX Runtime finds them. Raises Fault if they
-        fit neither.
+        If the operands do not fit one of them, runs fail that take it, as those of ONNX Runtime do. Raises Misfit if
+        the operands fit neither.
         """
         outside = self._outside(proto, scope)
         if outside is None:
@@ -90,7 +101,7 @@ class ControlFlow(ABC):
         misfits: list[str] = []
         for branch in ("then_branch", "else_branch"):
             faults = Faults()
-            bodies.append(self._body(graph_of(proto, branch), name, scope, outside, faults=faults))
+            bodies.append(self._body(graph_of(proto, branch), name, scope, BodyForm(outside), faults))
             if faults and faults.only_misfits:
                 misfits.append("; ".join(faults.sentences()))
         if len(misfits) == len(bodies):
@@ -116,18 +127,19 @@ class ControlFlow(ABC):
     ) -> list[Value] | None:
         """The results of a Loop or Scan as a core loop; None if its body cannot be a graph of core nodes.
 
-        `inputs` are tensors. The node may stand for one with lists.
+        `inputs` are tensors. `without` is what `proto` was made of, if that is a node with lists.
         """
         outside = self._outside(proto, scope, stacked=True)
         is_loop = proto.op_type == "Loop"
         values = [None if binding is None else _value(binding) for binding in inputs]
         node = (loop_node if is_loop else scan_node)(proto, values, self._builder)
-        results = None
-        if outside is not None and node is not None:
-            stacks = frozenset[str]() if without is None else without.stacks
-            make_body = partial(self._loop_body, proto, name, scope, outside, stacks)
-            node = replace(node, uniform=0 if without is None else without.uniform)
-            results = add_loop(node, make_body, self._operands(outside), self._retries, self._builder)
+        if outside is None or node is None:
+            return None
+        going = graph_of(proto).input[1].name if is_loop else ""
+        form = BodyForm(outside, going=going, decides=is_loop)
+        if without is not None:
+            form, node = replace(form, stacks=without.stacks), replace(node, uniform=without.uniform)
+        results = self._add_loop(proto, name, scope, node, form)
         if results is not None and not is_loop:
             results = scan_results(proto, results, self._builder)
         return results and results[: len(proto.output)]
@@ -135,7 +147,7 @@ class ControlFlow(ABC):
     def _list_loop(
         self, proto: onnx.NodeProto, name: str, scope: Scope, lists: Mapping[int, TensorList]
     ) -> Sequence[Binding] | None:
-        """The results of a Loop that carries lists; None as of _loop(), or if it needs lists of unknown shapes."""
+        """The results of a Loop that carries lists; None where _loop() gives None, and if a list cannot be stacked."""
         without = without_lists(proto, lists)
         if without is None:
             return None
@@ -179,7 +191,7 @@ class ControlFlow(ABC):
         given: Mapping[str, Binding],
         lists: Mapping[str, TensorList],
     ) -> list[Binding] | None:
-        """The lists that the body gives for each element of `lists`; None if it gives what is no tensor."""
+        """The lists that the body gives for each element of `lists`; None if a result of the body is no tensor."""
         rows = list(zip(*(items_of(found, self._builder) or () for found in lists.values()), strict=True))
         if not rows:
             return None
@@ -204,7 +216,7 @@ class ControlFlow(ABC):
         given: Mapping[str, Binding],
         lists: Mapping[str, TensorList],
     ) -> list[Binding] | None:
-        """The lists that a loop makes of the elements of `lists`, each stacked; None as of _loop()."""
+        """The lists that a loop makes of the elements of `lists`, each stacked; None where _loop() gives None."""
         stacks = [stack_of(found, self._builder) for found in lists.values()]
         outside = self._outside(proto, scope, stacked=True)
         values = [stack for stack in stacks if stack is not None]
@@ -214,39 +226,31 @@ class ControlFlow(ABC):
         outside = {**outside, **tensors}
         if not all(self._known.is_multiple(values[0], 1, stack) for stack in values):
             return None
-        graph = graph_of(proto)
         names = set(outside).union(lists)
         number = next(
             each for each in ("iteration", *(f"iteration{n}" for n in range(len(names) + 1))) if each not in names
         )
         node = LoopNode(None, None, (), tuple(values), number, tuple(lists), uniform=len(proto.output))
-
-        def make_body(formals: Sequence[Formal]) -> Imported | None:
-            return self._body(graph, name, scope, outside, formals, decides=False)
-
-        results = add_loop(node, make_body, self._operands(outside), self._retries, self._builder)
+        results = self._add_loop(proto, name, scope, node, BodyForm(outside, decides=False))
         return None if results is None else [of_stack(value) for value in results[: len(proto.output)]]
 
-    def _loop_body(
-        self,
-        proto: onnx.NodeProto,
-        name: str,
-        scope: Scope,
-        outside: Mapping[str, Value | TensorList],
-        stacks: frozenset[str],
-        formals: Sequence[Formal],
-    ) -> Imported | None:
+    def _add_loop(
+        self, proto: onnx.NodeProto, name: str, scope: Scope, node: LoopNode, form: BodyForm
+    ) -> list[Value] | None:
+        """The results of `node` as a core loop of the body of `proto`; None if that cannot be a graph of core nodes."""
         graph = graph_of(proto)
-        is_loop = proto.op_type == "Loop"
-        going = graph.input[1].name if is_loop else ""
-        return self._body(graph, name, scope, outside, formals, going, stacks, decides=is_loop)
+
+        def make_body(formals: Sequence[Formal]) -> Imported | None:
+            return self._body(graph, name, scope, replace(form, formals=formals))
+
+        return add_loop(node, make_body, self._operands(form.outside), self._retries, self._builder)
 
     def _outside(
         self, proto: onnx.NodeProto, scope: Scope, *, stacked: bool = False
     ) -> dict[str, Value | TensorList] | None:
-        """What a node's bodies read from outside, by name; None if one is no tensor or list of a known dtype.
+        """What a node's bodies read from outside, by name; None if it is not all tensors and lists of known dtypes.
 
-        Lists are one value if they can be and `stacked` asks for it.
+        With `stacked`, lists whose elements have one shape become lists of one stacked value.
         """
         outside: dict[str, Value | TensorList] = {}
         for read in captured(proto):

@@ -8,7 +8,7 @@ import onnx
 from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.onnx.caps import cap_workers
 from treadle.frontends.onnx.check import check_model
-from treadle.frontends.onnx.control import ControlFlow
+from treadle.frontends.onnx.control import BodyForm, ControlFlow
 from treadle.frontends.onnx.describe import type_text
 from treadle.frontends.onnx.foreign import (
     Binding,
@@ -22,7 +22,7 @@ from treadle.frontends.onnx.foreign import (
 )
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
-from treadle.frontends.onnx.loops import Formal, Imported, Retries
+from treadle.frontends.onnx.loops import Imported, Retries
 from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
 from treadle.frontends.onnx.names import execution_order, node_name, place, reads
@@ -318,31 +318,25 @@ class _Importer(ControlFlow):
         proto: onnx.GraphProto,
         name: str,
         scope: Scope,
-        outside: Mapping[str, Value | TensorList],
-        formals: Sequence[Formal] = (),
-        going: str = "",
-        stacks: frozenset[str] = frozenset(),
-        *,
-        decides: bool = True,
+        form: BodyForm,
         faults: Faults | None = None,
     ) -> Imported | None:
-        """The body `proto` of node `name` as a graph with inputs for `formals` and values `outside` that are not known.
+        """The body `proto` of node `name` as a graph. Its inputs are the formals, then the values from outside that are
+        not known.
 
-        `going` is the name of the input that says that the loop goes on. Formals in `stacks` are lists, and lists that
-        a loop's body gives are one value. A body that does not decide whether there is another iteration gets an output
-        that says there is one. None if the body has a fault, which `faults` takes, or gives what is no tensor of a
-        known dtype.
+        Lists that a loop's body gives are one stacked value each. None if the body has a fault, or a result that is no
+        tensor or list of a known dtype.
         """
         graph = Graph(name)
         env: dict[str, Binding] = {}
-        for formal in formals:
+        for formal in form.formals:
             made = Value(graph.unique_name(formal.name), formal.dtype, formal.shape)
             graph.inputs.append(made)
-            env[formal.name] = of_stack(made) if formal.name in stacks else made
-        if going:
-            env[going] = graph.constant(np.array(True), going)
+            env[formal.name] = of_stack(made) if formal.name in form.stacks else made
+        if form.going:
+            env[form.going] = graph.constant(np.array(True), form.going)
         inside: dict[str, Value] = {}
-        for read, value in values_by_name(outside):
+        for read, value in values_by_name(form.outside):
             array = self._known.array(value)
             if array is None:
                 made = Value(graph.unique_name(read), value.dtype, self._known.named_dims(value))
@@ -351,15 +345,15 @@ class _Importer(ControlFlow):
             else:
                 inside[read] = graph.constant(array, read)
         made_of = iter(inside.values())
-        for read, binding in outside.items():
+        for read, binding in form.outside.items():
             if isinstance(binding, TensorList):
                 env[read] = binding.with_values([next(made_of) for _ in binding.values])
             else:
                 env[read] = next(made_of)
         inner = _Importer(self._source, self._functions, Faults() if faults is None else faults, graph, self._retries)
         own = Scope(env, scope.versions, f"{name}/", None, stored(proto))
-        found = inner.body(proto, own, stacked=bool(formals))
-        if found is not None and not decides:
+        found = inner.body(proto, own, stacked=bool(form.formals))
+        if found is not None and not form.decides:
             graph.outputs.insert(0, graph.constant(np.array(True), "again"))
             return Imported(graph, [(), *found.dims], [frozenset(), *found.symbols], [None, *found.lists])
         return found
