@@ -201,6 +201,25 @@ def test_branches_give_lists(taken: bool) -> None:
     assert_agrees(proto, {"x": X, "c": np.array(taken)})
 
 
+def test_tensors_may_be_named_like_elements_of_a_list() -> None:
+    """A branch reads the list `a` and the tensor `a[0]`."""
+    yes = helper.make_graph(
+        [node("SequenceAt", ["a", "last"], "item"), node("Sub", ["item", "a[0]"], "yes")], "yes", [], [tensor("yes")]
+    )
+    no = helper.make_graph(
+        [node("SequenceAt", ["a", "zero"], "item"), node("Mul", ["item", "a[0]"], "no")], "no", [], [tensor("no")]
+    )
+    nodes = [
+        node("Exp", ["x"], "a[0]"),
+        node("Neg", ["x"], "minus"),
+        node("SequenceConstruct", ["minus", "x"], "a"),
+        node("If", ["c"], "y", then_branch=yes, else_branch=no),
+    ]
+    proto = model(nodes, [tensor("x", FLOAT, ["n", 4]), tensor("c", BOOL, [])], tensor("y"))
+    for taken in (True, False):
+        assert_agrees(proto, {"x": X, "c": np.array(taken)})
+
+
 def test_elements_of_unequal_shapes_leave_a_loop_to_the_reference() -> None:
     step = body(
         [node("Concat", ["s", "x"], "next", axis=0), node("SequenceInsert", ["l", "next"], "longer")],

@@ -335,16 +335,16 @@ class _Importer(ControlFlow):
             env[formal.name] = of_stack(made) if formal.name in form.stacks else made
         if form.going:
             env[form.going] = graph.constant(np.array(True), form.going)
-        inside: dict[str, Value] = {}
+        inside: list[Value] = []
         for read, value in values_by_name(form.outside):
             array = self._known.array(value)
             if array is None:
                 made = Value(graph.unique_name(read), value.dtype, self._known.named_dims(value))
                 graph.inputs.append(made)
-                inside[read] = made
+                inside.append(made)
             else:
-                inside[read] = graph.constant(array, read)
-        made_of = iter(inside.values())
+                inside.append(graph.constant(array, read))
+        made_of = iter(inside)
         for read, binding in form.outside.items():
             if isinstance(binding, TensorList):
                 env[read] = binding.with_values([next(made_of) for _ in binding.values])
