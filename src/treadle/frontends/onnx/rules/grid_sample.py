@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import product
 
 from treadle import dtypes
@@ -48,14 +50,10 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
     dims = node.dims()
     channels = None if dims is None else dims[1]
     if mode != "nearest" and x.dtype == dtypes.f32 and channels is not None and channels > 1:
-        return b.add("transpose", _bags(rows, images, down, across, padding, b), perm=_TO_IMAGE)
+        return b.add("transpose", _bags(rows, _pixels(images, down, across, padding, b), b), perm=_TO_IMAGE)
     total = None
-    for (row, row_weight), (column, column_weight) in product(down.pixels, across.pixels):
-        places = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
-        found = b.add("gather", rows, b.add("add", places, images), axis=0)
-        weights = [weight for weight in (row_weight, column_weight) if weight is not None]
-        if padding == "zeros":
-            weights += [_inside(row, down, b), _inside(column, across, b)]
+    for places, weights in _pixels(images, down, across, padding, b):
+        found = b.add("gather", rows, places, axis=0)
         for weight in weights:
             found = b.add("mul", found, _as(b.add("unsqueeze", weight, b.integers([3])), x.dtype, b))
         total = found if total is None else b.add("add", total, found)
@@ -63,20 +61,25 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
     return b.add("transpose", total, perm=_TO_IMAGE)
 
 
-def _bags(rows: Value, images: Value, down: _Axis, across: _Axis, padding: str, b: Builder) -> Value:
-    """[N, rows, columns, channels]: the pixels around each place, times their weights, as one sum of rows."""
-    places, weights = [], []
+def _pixels(images: Value, down: _Axis, across: _Axis, padding: str, b: Builder) -> Iterator[tuple[Value, list[Value]]]:
+    """Each pixel that a place mixes: its row in the table of all pixels [N, rows, columns], and factors of its weight,
+    of the same shape; no factors for the nearest pixel, unless it may be outside."""
     for (row, row_weight), (column, column_weight) in product(down.pixels, across.pixels):
-        assert row_weight is not None, "only the nearest pixel has no weight"
-        assert column_weight is not None, "only the nearest pixel has no weight"
-        place = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
-        weight = b.add("mul", row_weight, column_weight)
+        places = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
+        weights = [weight for weight in (row_weight, column_weight) if weight is not None]
         if padding == "zeros":
-            weight = b.add("mul", weight, b.add("mul", _inside(row, down, b), _inside(column, across, b)))
-        places.append(b.add("unsqueeze", b.add("add", place, images), b.integers([3])))
-        weights.append(b.add("unsqueeze", weight, b.integers([3])))
-    indices, factors = b.add("concat", *places, axis=3), b.add("concat", *weights, axis=3)
-    return b.add("gather_reduce", rows, indices, factors, how="reduce_sum", axes=(3,), keepdims=False)
+            weights += [_inside(row, down, b), _inside(column, across, b)]
+        yield b.add("add", places, images), weights
+
+
+def _bags(rows: Value, pixels: Iterable[tuple[Value, list[Value]]], b: Builder) -> Value:
+    """[N, rows, columns, channels]: for each place the sum of its pixels times their weights, as one gather_reduce."""
+    places, weights = [], []
+    for place, factors in pixels:
+        places.append(b.add("unsqueeze", place, b.integers([3])))
+        weights.append(b.add("unsqueeze", reduce(partial(b.add, "mul"), factors), b.integers([3])))
+    indices, table = b.add("concat", *places, axis=3), b.add("concat", *weights, axis=3)
+    return b.add("gather_reduce", rows, indices, table, how="reduce_sum", axes=(3,), keepdims=False)
 
 
 def _rows_of(x: Value, b: Builder) -> Value:
