@@ -36,7 +36,7 @@ RULES: dict[str, Rule] = {
     "FusedConv": fused.fused_conv,
     "FusedGemm": fused.fused_gemm,
     "FusedMatMul": fused.fused_matmul,
-    "FusedMatMulActivation": spelled.matmul_activation,
+    "FusedMatMulActivation": fused.fused_matmul_activation,
     "GatherBlockQuantized": blocks.gather_blocks,
     "Gelu": fused.gelu,
     "GridSample": spelled.required(

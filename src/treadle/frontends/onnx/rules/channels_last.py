@@ -13,7 +13,7 @@ from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.activation import swish_of
 from treadle.frontends.onnx.rules.conv import kernel_of
-from treadle.frontends.onnx.rules.fused import activated
+from treadle.frontends.onnx.rules.fused import finished_conv
 from treadle.frontends.onnx.rules.integer_conv import qlinear_conv
 from treadle.frontends.onnx.rules.pool import max_pool
 from treadle.frontends.onnx.rules.window import conv_over, window_of
@@ -65,10 +65,7 @@ def conv(node: OnnxNode, b: Builder) -> Value:
 
 def fused_conv(node: OnnxNode, b: Builder) -> Value:
     """NhwcFusedConv(x, w, bias, z) -> activation(conv + z)."""
-    found, residual = conv(node, b), node.optional(3)
-    total = found if residual is None else b.add("add", found, residual)
-    stated = node.floats("activation_params")
-    return activated(node, total, [] if stated is None else stated.tolist(), b)
+    return finished_conv(node, conv(node, b), b)
 
 
 def pooled(node: OnnxNode, b: Builder) -> Value:

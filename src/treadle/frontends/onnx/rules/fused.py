@@ -47,7 +47,7 @@ _ACTIVATIONS: dict[str, _Activation] = {
 """Attribute `activation` -> what it does to x, given the parameters that are stated."""
 
 
-def activated(node: OnnxNode, x: Value, parameters: Sequence[float], b: Builder) -> Value:
+def _activated(node: OnnxNode, x: Value, parameters: Sequence[float], b: Builder) -> Value:
     """`x` after the attribute `activation`; `x` itself if it is not given."""
     name = node.text("activation", "")
     if not name:
@@ -65,10 +65,15 @@ def fused_conv(node: OnnxNode, b: Builder) -> Value:
     found = conv(node, b)
     if found is None:
         raise Unsupported("the sizes of its kernel, and of its input for SAME padding, must be known")
+    return finished_conv(node, found, b)
+
+
+def finished_conv(node: OnnxNode, found: Value, b: Builder) -> Value:
+    """activation(found + z) for the operands and attributes of FusedConv."""
     residual = node.optional(3)
     total = found if residual is None else b.add("add", found, residual)
     stated = node.floats("activation_params")
-    return activated(node, total, [] if stated is None else stated.tolist(), b)
+    return _activated(node, total, [] if stated is None else stated.tolist(), b)
 
 
 def fused_gemm(node: OnnxNode, b: Builder) -> Value:
@@ -76,8 +81,7 @@ def fused_gemm(node: OnnxNode, b: Builder) -> Value:
     found = gemm(node, b)
     if found is None:
         raise Unsupported("the element type of its inputs must be known")
-    stated = [node.number(f"activation_{name}", 0.0) for name in ("alpha", "beta") if node.has(f"activation_{name}")]
-    return activated(node, found, stated, b)
+    return _finished_product(node, found, b)
 
 
 def fused_matmul(node: OnnxNode, b: Builder) -> Value:
@@ -88,6 +92,16 @@ def fused_matmul(node: OnnxNode, b: Builder) -> Value:
     product = b.add("matmul", *sides, transpose_a=turned[0], transpose_b=turned[1])
     alpha = node.number("alpha", 1.0)
     return product if alpha == 1 else b.add("mul", product, b.scalar(alpha, product.dtype))
+
+
+def fused_matmul_activation(node: OnnxNode, b: Builder) -> Value:
+    """FusedMatMulActivation(a, b) -> activation(FusedMatMul(a, b))."""
+    return _finished_product(node, fused_matmul(node, b), b)
+
+
+def _finished_product(node: OnnxNode, found: Value, b: Builder) -> Value:
+    stated = [node.number(f"activation_{name}", 0.0) for name in ("alpha", "beta") if node.has(f"activation_{name}")]
+    return _activated(node, found, stated, b)
 
 
 def _side(node: OnnxNode, index: int, name: str, b: Builder) -> Value:

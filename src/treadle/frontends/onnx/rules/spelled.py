@@ -13,7 +13,6 @@ from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.fused import activated, fused_matmul
 from treadle.frontends.onnx.rules.rule import Rule
 from treadle.graph.value import Value
 
@@ -72,12 +71,6 @@ def bias_softmax(node: OnnxNode, b: Builder) -> Value:
     outer = b.add("shape", total, start=0, end=axis)
     flat = b.add("reshape", total, b.add("concat", outer, b.integers([-1]), axis=0), allowzero=False)
     return b.add("reshape", b.add("softmax", flat, axis=axis), shape, allowzero=False)
-
-
-def matmul_activation(node: OnnxNode, b: Builder) -> Value:
-    """FusedMatMulActivation(a, b) -> activation(FusedMatMul)."""
-    stated = [node.number(f"activation_{name}", 0.0) for name in ("alpha", "beta") if node.has(f"activation_{name}")]
-    return activated(node, fused_matmul(node, b), stated, b)
 
 
 def ngram_repeat_block(node: OnnxNode, b: Builder) -> Value:
