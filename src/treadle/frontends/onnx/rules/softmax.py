@@ -16,10 +16,15 @@ def softmax(op: str) -> Rule:
         axis, rank = node.integer("axis", 1), node.rank()
         if rank is not None and node.axis(axis) == rank - 1:
             return b.add(op, x, axis=rank - 1)
-        matrix = b.add("flatten", x, axis=axis)
-        return b.add("reshape", b.add(op, matrix, axis=1), b.add("shape", x, start=0, end=None), allowzero=True)
+        return over_matrix(op, x, axis, b)
 
     return rule
+
+
+def over_matrix(op: str, x: Value, axis: int, b: Builder) -> Value:
+    """`op` over all axes of `x` from `axis` on, as if they were one."""
+    matrix = b.add("flatten", x, axis=axis)
+    return b.add("reshape", b.add(op, matrix, axis=1), b.add("shape", x, start=0, end=None), allowzero=True)
 
 
 def hardmax(node: OnnxNode, b: Builder) -> Value | None:

@@ -14,6 +14,7 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.rule import Rule
+from treadle.frontends.onnx.rules.softmax import over_matrix
 from treadle.graph.value import Value
 
 
@@ -65,12 +66,7 @@ def bias_softmax(node: OnnxNode, b: Builder) -> Value:
     if bias_rank != rank and node.flag("is_inner_broadcast", default=False):
         raise Unsupported("its bias must have the rank of its data where attribute 'is_inner_broadcast' is 1")
     total = b.add("add", node.input(0), bias)
-    if axis == rank - 1:
-        return b.add("softmax", total, axis=axis)
-    shape = b.add("shape", total, start=0, end=None)
-    outer = b.add("shape", total, start=0, end=axis)
-    flat = b.add("reshape", total, b.add("concat", outer, b.integers([-1]), axis=0), allowzero=False)
-    return b.add("reshape", b.add("softmax", flat, axis=axis), shape, allowzero=False)
+    return b.add("softmax", total, axis=axis) if axis == rank - 1 else over_matrix("softmax", total, axis, b)
 
 
 def ngram_repeat_block(node: OnnxNode, b: Builder) -> Value:
