@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 Array = np.ndarray[Any, Any]
 FLOAT = TensorProto.FLOAT
+
+
+def node(op: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> onnx.NodeProto:
+    """Returns a node that has the name of its first result."""
+    return helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes)
 
 
 class ModelWriter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,21 @@ def run_both(model: onnx.ModelProto, *feeds: dict[str, np.ndarray]) -> None:
             (wanted,) = ReferenceEvaluator(model).run(None, dict(given))
             assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def session_of_one_compile(model: onnx.ModelProto, feeds: Sequence[Mapping[str, np.ndarray]]) -> treadle.Session:
+    """Returns a session that has run all `feeds`, after asserting that it compiled nothing after the first run."""
+    session = treadle.Session(model)
+    session.run(dict(feeds[0]))
+    first = session.compiles
+    for given in feeds[1:]:
+        session.run(dict(given))
+    assert session.compiles == first
+    return session
+
+
+def assert_kernels_only(session: treadle.Session) -> None:
+    assert all(call.function is None for plan in session.plans() for call in plan.calls)
 
 
 def modelled(build: Build, shape: list[Any]) -> onnx.ModelProto:
@@ -97,12 +112,7 @@ def test_floats_of_open_sizes_decide_sizes(build: Build) -> None:
     model = modelled(build, OPEN)
     feeds = [image(*size, 5) for size in ((20, 31), (33, 17), (47, 48), (11, 90), (10, 10))]
     run_both(model, *feeds)
-    session = treadle.Session(model)
-    session.run(dict(feeds[0]))
-    first = session.compiles
-    for given in feeds[1:]:
-        session.run(dict(given))
-    assert session.compiles == first
+    session_of_one_compile(model, feeds)
 
 
 def test_products_are_rounded_to_f32() -> None:
@@ -172,13 +182,7 @@ def test_floats_that_data_tells_decide_sizes(build: Build, shape: list[Any]) -> 
     sizes = [(12, 14)] if shape is not OPEN else [(12, 14), (9, 22), (15, 11)]
     feeds = [image(*size, above) for size in sizes for above in (5, 9, 3, 12)]
     run_both(model, *feeds)
-    session = treadle.Session(model)
-    session.run(dict(feeds[0]))
-    first = session.compiles
-    for given in feeds[1:]:
-        session.run(dict(given))
-    assert session.compiles == first
-    assert all(call.function is None for plan in session.plans() for call in plan.calls)
+    assert_kernels_only(session_of_one_compile(model, feeds))
 
 
 def test_a_scale_of_one_copies() -> None:
@@ -264,13 +268,7 @@ def test_control_flow_stands_behind_sizes(kind: str, rows: int | str) -> None:
             x[:, 0] = np.where(np.arange(count) < above, 1, -1) * (1 + np.abs(x[:, 0]))
             feeds.append({"x": x if above % 2 else x - np.float32([0, 9, 9, 9])})
     run_both(model, *feeds)
-    session = treadle.Session(model)
-    session.run(dict(feeds[0]))
-    first = session.compiles
-    for given in feeds[1:]:
-        session.run(dict(given))
-    assert session.compiles == first
-    assert all(call.function is None for plan in session.plans() for call in plan.calls)
+    assert_kernels_only(session_of_one_compile(model, feeds))
 
 
 def cropped(w: ModelWriter, mode: str) -> onnx.ModelProto:
@@ -311,4 +309,4 @@ def test_edges_that_the_mode_does_not_read_need_no_python() -> None:
     for size in ((4, 5), (7, 6), (9, 11)):
         session.run({**image(*size, 5), "roi": np.zeros(8, np.float32)})
     assert session.compiles == 1
-    assert all(call.function is None for plan in session.plans() for call in plan.calls)
+    assert_kernels_only(session)

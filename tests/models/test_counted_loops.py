@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
-from tests.models.small import FLOAT, ModelWriter
-from tests.models.test_loops import Array, assert_agrees, assert_native, body, node
+from tests.models.small import FLOAT, ModelWriter, node
+from tests.models.test_loops import Array, assert_agrees, assert_native, body
 
 BOOL, INT32, INT64 = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64
 SIZE = 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import treadle
+from tests.models.at_once import assert_same_bits_at_once
 from tests.models.expected import expected_results
-from tests.models.small import FLOAT, ModelWriter
+from tests.models.small import FLOAT, ModelWriter, node
 from treadle.errors import KernelError, RunCancelledError, RunTimeoutError
 
 Array = np.ndarray[Any, Any]
@@ -26,10 +26,6 @@ BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
 POOLS = {threads: treadle.Pool(intra_op=threads, inter_op=threads) for threads in (1, 2, 5)}
 SIZE = 8
 X = np.random.default_rng(3).standard_normal((3, SIZE)).astype(np.float32)
-
-
-def node(op: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes)
 
 
 def body(nodes: Sequence[onnx.NodeProto], carried: Mapping[str, int], *outputs: str) -> onnx.GraphProto:
@@ -165,6 +161,7 @@ def decoding(*, tokens: int | str = "tokens", hidden: int = 16, vocabulary: int 
     table, query, key = w.random(vocabulary, hidden), w.random(hidden, hidden), w.random(hidden, hidden)
     end, last, axis = w.constant(np.array([[3]])), w.constant(np.array([-1])), w.constant(np.array([1]))
     stop = w.constant(np.array([np.iinfo(np.int64).max]))
+    head = w.op("Transpose", table, perm=[1, 0])
     nodes = [
         node("Slice", ["ids", last, stop, axis], "newest"),
         node("Gather", [table, "newest"], "embedded"),
@@ -176,15 +173,13 @@ def decoding(*, tokens: int | str = "tokens", hidden: int = 16, vocabulary: int 
         node("Softmax", ["scores"], "weights", axis=-1),
         node("MatMul", ["weights", "present"], "context"),
         node("Add", ["context", "embedded"], "sum"),
-        node("MatMul", ["sum", "head"], "logits"),
+        node("MatMul", ["sum", head], "logits"),
         node("ArgMax", ["logits"], "best", axis=-1, keepdims=0),
         node("Concat", ["ids", "best"], "longer", axis=1),
         node("Equal", ["best", end], "ended"),
         node("Not", ["ended"], "going"),
         node("Squeeze", ["going"], "again"),
     ]
-    head = w.op("Transpose", table, perm=[1, 0])
-    nodes[10].input[1] = head
     past = w.constant(np.zeros((1, 0, hidden), np.float32))
     y = w.op(
         "Loop", "n", "", "start", past, outputs=2, body=body(nodes, {"ids": INT64, "past": FLOAT}, "longer", "present")
@@ -313,22 +308,7 @@ def test_a_loop_without_an_end_stops(threads: int) -> None:
 def test_runs_at_once_give_the_same_bits() -> None:
     session = treadle.Session(growing("n", rows="rows"))
     given = [{"x": X[:rows], "n": np.array(20 + rows), "most": np.float32(1e9)} for rows in (1, 2, 3)]
-    wanted = [[result.tobytes() for result in session.run(each).values()] for each in given]
-    faults: list[int] = []
-
-    def work(number: int) -> None:
-        for _ in range(10):
-            results = session.run(given[number], pool=POOLS[2])
-            if [result.tobytes() for result in results.values()] != wanted[number]:
-                faults.append(number)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert not faults
+    assert_same_bits_at_once(session, given, POOLS[2])
 
 
 def test_a_trace_shows_iterations(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
-from tests.models.small import FLOAT, ModelWriter
+from tests.models.at_once import assert_same_bits_at_once
+from tests.models.small import FLOAT, ModelWriter, node
 from treadle.errors import KernelError, RunCancelledError, RunTimeoutError
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Loop
@@ -23,10 +23,6 @@ Array = np.ndarray[Any, Any]
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
 POOLS = {threads: treadle.Pool(intra_op=threads, inter_op=threads) for threads in (1, 2)}
 SIZE = 8
-
-
-def node(op: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes)
 
 
 def body(
@@ -428,22 +424,7 @@ def test_runs_of_a_loop_at_once_give_the_same_bits() -> None:
     """Threads that run a session at the same time each have carried values of their own."""
     session = treadle.Session(looping(40))
     given = [feeds(rate=rate) for rate in (0.1, 0.2, 0.3)]
-    wanted = [[result.tobytes() for result in session.run(each).values()] for each in given]
-    faults: list[int] = []
-
-    def work(number: int) -> None:
-        for _ in range(10):
-            results = session.run(given[number], pool=POOLS[2])
-            if [result.tobytes() for result in results.values()] != wanted[number]:
-                faults.append(number)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert not faults
+    assert_same_bits_at_once(session, given, POOLS[2])
 
 
 def test_the_nodes_of_a_body_have_caps() -> None:

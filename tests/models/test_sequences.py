@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import treadle
 from tests.models.expected import expected_results
+from tests.models.small import node
 from treadle.errors import ModelError
 from treadle.graph.graph import all_nodes
 
@@ -20,10 +21,6 @@ FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 X = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
 POOLS = {threads: treadle.Pool(intra_op=threads, inter_op=threads) for threads in (1, 2, 5)}
 CONSTANTS = {"zero": np.array(0), "one": np.array(1), "last": np.array(-1), "parts": np.array([2, 3])}
-
-
-def node(op: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes)
 
 
 def tensor(name: str, kind: int = FLOAT, shape: Sequence[Any] | None = None) -> onnx.ValueInfoProto:
@@ -70,7 +67,7 @@ def assert_agrees(proto: onnx.ModelProto, feeds: Mapping[str, Array], *, in_core
 
 
 def appending(limit: str, *, empty: bool) -> onnx.ModelProto:
-    """A Loop that appends its state to a list, as in `out.append(state)`, and what is asked of the list."""
+    """A Loop that appends its state to a list. The model returns the list's length, its last element and two joins."""
     step = body(
         [
             node("Gather", ["x", "i"], "row", axis=0),
@@ -122,12 +119,11 @@ def test_a_loop_reads_the_parts_of_a_tensor_and_appends_twice(shape: list[Any], 
     nodes = [
         node("SplitToSequence", ["x"], "columns", axis=1, keepdims=keep),
         node("SequenceLength", ["columns"], "count"),
-        node("ReduceSum", ["x", "one"], "s0", keepdims=keep),
+        node("ReduceSum", ["x", "axes"], "s0", keepdims=keep),
         node("SequenceEmpty", [], "l0"),
         node("Loop", ["count", "", "s0", "l0"], "state", "list", body=step),
         node("ConcatFromSequence", ["list"], "y", axis=0),
     ]
-    nodes[2].input[1] = "axes"
     proto = model(nodes, [tensor("x", FLOAT, shape)], tensor("state"), tensor("y"))
     proto.graph.initializer.append(numpy_helper.from_array(np.array([1]), "axes"))
     assert_agrees(proto, {"x": X})
@@ -243,13 +239,17 @@ def test_a_position_out_of_range_is_a_fault() -> None:
         _ = treadle.Session(proto.SerializeToString()).graph
 
 
-@pytest.mark.parametrize("depth", [30])
-def test_lists_pass_through_nested_loops(depth: int) -> None:
+def joined(listed: str, result: str) -> onnx.NodeProto:
+    return node("ConcatFromSequence", [listed], result, axis=0)
+
+
+def test_lists_pass_through_nested_loops() -> None:
     """Each loop appends what the loop inside it has made."""
+    depth = 30
     inner: onnx.NodeProto | None = None
     for level in range(depth):
         made = f"made{level}"
-        work = [node("Tanh", ["x"], made)] if inner is None else [inner, _mean(f"list{level - 1}", made)]
+        work = [node("Tanh", ["x"], made)] if inner is None else [inner, joined(f"list{level - 1}", made)]
         step = helper.make_graph(
             [
                 *work,
@@ -262,13 +262,8 @@ def test_lists_pass_through_nested_loops(depth: int) -> None:
         )
         inner = node("Loop", ["one", "", "none"], f"list{level}", body=step)
     assert inner is not None
-    end = node("ConcatFromSequence", [f"list{depth - 1}"], "y", axis=0)
-    nodes = [node("SequenceEmpty", [], "none"), inner, end]
+    nodes = [node("SequenceEmpty", [], "none"), inner, joined(f"list{depth - 1}", "y")]
     assert_agrees(model(nodes, [tensor("x", FLOAT, [5, 4])], tensor("y")), {"x": X})
-
-
-def _mean(listed: str, result: str) -> onnx.NodeProto:
-    return node("ConcatFromSequence", [listed], result, axis=0)
 
 
 def test_a_loop_reads_the_list_that_it_appends_to() -> None:
