@@ -133,6 +133,29 @@ def test_a_counter_that_does_not_reach_its_end_is_not_counted(step: int) -> None
     assert_agrees(treadle.Session(model), {"x": rows(7)}, *wanted(model, rows(7), step=step, most=3))
 
 
+def test_sums_that_are_read_twice_again_and_again_take_no_time() -> None:
+    """
+    The condition compares a value that was doubled a hundred times, and is joined with itself as often.
+    """
+    w = ModelWriter()
+    inputs = {"i": (INT64, []), "on": (BOOL, []), "s": (FLOAT, [])}
+    nodes = [
+        node("Add", ["s", "s"], "s0"),
+        node("Constant", [], "end", value=helper.make_tensor("e", FLOAT, [], [100])),
+    ]
+    nodes += [node("Add", [f"s{number}", f"s{number}"], f"s{number + 1}") for number in range(100)]
+    nodes += [node("Less", ["i_real", "end"], "c0"), node("Less", ["s100", "end"], "d")]
+    nodes.insert(0, node("Cast", ["i"], "i_real", to=FLOAT))
+    nodes += [node("And", [f"c{number}", f"c{number}"], f"c{number + 1}") for number in range(100)]
+    nodes += [node("And", ["c100", "d"], "again"), node("Identity", ["s100"], "next")]
+    loop = body(nodes, inputs, "again", "next")
+    y = w.op("Loop", "", w.constant(np.array(True)), "x", body=loop)
+    session = treadle.Session(w.model({"x": (FLOAT, [])}, {y: (FLOAT, [])}))
+    x = np.array(2.0**-110, np.float32)
+
+    assert session.run({"x": x}, timeout=60)[y] == 2.0**92
+
+
 def test_a_loop_that_changes_no_result_is_left_out() -> None:
     """As all nodes that no output depends on, and so it gives its result even if it would never end."""
     w = ModelWriter()

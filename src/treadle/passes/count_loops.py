@@ -10,6 +10,7 @@ from treadle import dtypes
 from treadle.graph.dim import maximum, minimum
 from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
+from treadle.graph.order import needed
 from treadle.graph.value import Value
 from treadle.ops.loop import LoopForm, form_of
 from treadle.ops.sizes import add_sizes, known_value
@@ -84,21 +85,30 @@ def _count(graph: Graph, node: Node) -> bool:
 
 def _made(node: Node, form: LoopForm, again: Value) -> Any:
     """The iterations that are made if the first one is, as `again` ends them; None if it is not known."""
-    producer = again.producer
-    if producer is None:
-        return None
-    if producer.op == "identity":
-        return _made(node, form, producer.operand(0))
-    if producer.op == "and":
-        both = [_made(node, form, producer.operand(side)) for side in (0, 1)]
-        return None if None in both else minimum(*both)
-    return _made_until(node, form, producer) if producer.op in _COMPARISONS else None
+    counters = _Counters(node, form, again)
+    ends: list[Any] = []
+    seen: set[Value] = set()
+    pending = [again]
+    while pending:
+        value = pending.pop()
+        producer = value.producer
+        if value in seen:
+            continue
+        seen.add(value)
+        if producer is not None and producer.op in ("identity", "and"):
+            pending += [operand for operand in reversed(producer.inputs) if operand is not None]
+            continue
+        end = None if producer is None or producer.op not in _COMPARISONS else _made_until(counters, producer)
+        if end is None:
+            return None
+        ends.append(end)
+    return minimum(*ends)
 
 
-def _made_until(node: Node, form: LoopForm, comparison: Node) -> Any:
+def _made_until(counters: _Counters, comparison: Node) -> Any:
     """The iterations that are made if the first one is, until a `comparison` of the body is false; None as above."""
     smaller, larger = (comparison.operand(side) for side in _COMPARISONS[comparison.op])
-    counter, end = _counter(node, form, smaller), _counter(node, form, larger)
+    counter, end = counters.of(smaller), counters.of(larger)
     if counter is None or end is None or counter.step <= 0 or end.step != 0:
         return None
     past = end.first + (comparison.op in ("le", "ge"))
@@ -108,24 +118,40 @@ def _made_until(node: Node, form: LoopForm, comparison: Node) -> Any:
     return 1 + maximum(-((counter.first - past) // counter.step), 0)
 
 
-def _counter(node: Node, form: LoopForm, value: Value) -> _Counter | None:
-    """What `value` of the body is in each iteration, if it is a whole number that grows evenly, or does not change."""
-    known = _number(value)
-    if known is not None:
-        return _Counter(known, 0)
-    body: Graph = node.attrs["body"]
-    producer = value.producer
-    if producer is None:
-        return _input(node, form, body.inputs.index(value)) if value in body.inputs else None
-    if producer.op in ("identity", "squeeze", "unsqueeze") or (producer.op == "cast" and _keeps(producer)):
-        return _counter(node, form, producer.operand(0))
-    if producer.op not in ("add", "sub"):
-        return None
-    one, other = (_counter(node, form, producer.operand(side)) for side in (0, 1))
-    if one is None or other is None:
-        return None
-    sign = 1 if producer.op == "add" else -1
-    return _Counter(one.first + sign * other.first, one.step + sign * other.step)
+class _Counters:
+    """What values of a body are in each iteration of a loop, as far as they are counters or do not change.
+
+    The nodes that `again` depends on are looked at once each, from front to back: sums may be long, and read one
+    another several times.
+    """
+
+    def __init__(self, node: Node, form: LoopForm, again: Value) -> None:
+        body: Graph = node.attrs["body"]
+        behind = needed([again])
+        self._found: dict[Value, _Counter | None] = {}
+        for number, value in enumerate(body.inputs):
+            if not behind.isdisjoint(value.users):
+                self._found[value] = _input(node, form, number)
+        for each in body.nodes:
+            if each in behind and len(each.outputs) == 1:
+                self._found[each.output] = self._made_by(each)
+
+    def of(self, value: Value) -> _Counter | None:
+        """What `value` is, if it is a whole number that grows evenly, or does not change."""
+        known = _number(value)
+        return self._found.get(value) if known is None else _Counter(known, 0)
+
+    def _made_by(self, node: Node) -> _Counter | None:
+        if node.op in ("identity", "squeeze", "unsqueeze", "cast"):
+            found = self.of(node.operand(0))
+            return found if found is None or node.op != "cast" or _keeps(node) else None
+        if node.op not in ("add", "sub"):
+            return None
+        one, other = (self.of(node.operand(side)) for side in (0, 1))
+        if one is None or other is None:
+            return None
+        sign = 1 if node.op == "add" else -1
+        return _Counter(one.first + sign * other.first, one.step + sign * other.step)
 
 
 def _input(node: Node, form: LoopForm, number: int) -> _Counter | None:
