@@ -9,7 +9,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, normalize_axis
 from treadle.graph.value import Value
-from treadle.passes.match import produced_by
+from treadle.passes.match import produced_by, source
 from treadle.passes.specialize import copy_graph
 
 _MOVES = frozenset({"identity", "gather", "split", "slice", "squeeze", "unsqueeze", "transpose", "concat"})
@@ -88,13 +88,6 @@ def appending_node(output: Value) -> Node | None:
     if node is None or len(node.inputs) < 2 or None in node.inputs:
         return None
     return node
-
-
-def source(value: Value) -> Value:
-    """What `value` is equal to, before any identity."""
-    while (node := produced_by(value, "identity")) is not None:
-        value = node.operand(0)
-    return value
 
 
 def only_appended_to(value: Value, readers: Sequence[Node]) -> bool:

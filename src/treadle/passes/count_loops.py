@@ -16,6 +16,7 @@ from treadle.ops.loop import LoopForm, form_of
 from treadle.ops.sizes import add_sizes, known_value
 from treadle.passes.base import PassContext
 from treadle.passes.fold_constants import FoldConstants
+from treadle.passes.match import produced_by, source
 from treadle.passes.specialize import copy_graph
 
 _EXACT = 1 << 24
@@ -172,13 +173,10 @@ def _step(body: Graph, number: int) -> int | None:
     """How much the carried value at input `number` of `body` grows in each iteration, if that is always the same."""
     start, value = body.inputs[number], body.outputs[number]
     step = 0
-    while value is not start:
-        producer = value.producer
-        if producer is None or producer.op not in ("identity", "add", "sub"):
+    while (value := source(value)) is not start:
+        producer = produced_by(value, "add", "sub")
+        if producer is None:
             return None
-        if producer.op == "identity":
-            value = producer.operand(0)
-            continue
         left, right = (_number(producer.operand(side)) for side in (0, 1))
         if right is not None:
             step += right if producer.op == "add" else -right

@@ -148,6 +148,13 @@ def produced_by(value: Value | None, *ops: str) -> Node | None:
     return node if node is not None and node.op in ops else None
 
 
+def source(value: Value) -> Value:
+    """What `value` is equal to, before any identity."""
+    while (node := produced_by(value, "identity")) is not None:
+        value = node.operand(0)
+    return value
+
+
 def number(value: Value | None) -> float | int | bool | None:
     """The number that a constant of one element holds, else None."""
     if value is None or value.data is None or value.data.size != 1 or value.data.dtype == object:

@@ -11,6 +11,7 @@ from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.loop import form_of
 from treadle.passes.base import PassContext
+from treadle.passes.match import source
 from treadle.passes.specialize import copy_graph
 
 
@@ -61,10 +62,7 @@ def _capture(graph: Graph, node: Node) -> bool:
 
 def _is_unchanged(body: Graph, number: int) -> bool:
     """Whether the carried value at input `number` of `body` is the same after every iteration."""
-    value = body.outputs[number]
-    while value.producer is not None and value.producer.op == "identity":
-        value = value.producer.operand(0)
-    return value is body.inputs[number]
+    return source(body.outputs[number]) is body.inputs[number]
 
 
 def _trim(graph: Graph, node: Node) -> bool:

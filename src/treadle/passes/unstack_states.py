@@ -12,8 +12,8 @@ from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import normalize_axis
 from treadle.graph.value import Value
-from treadle.passes.append_in_place import appending_node, only_appended_to, source
-from treadle.passes.match import produced_by
+from treadle.passes.append_in_place import appending_node, only_appended_to
+from treadle.passes.match import produced_by, source
 from treadle.passes.specialize import copy_graph
 
 Index = tuple[int, ...]
