@@ -9,7 +9,7 @@ import numpy as np
 from treadle.dtypes import i64
 from treadle.graph.dim import RealExpr, floor_int, is_expression, maximum, minimum, real_minimum
 from treadle.graph.node import Node
-from treadle.graph.reals import bits_of_real
+from treadle.graph.reals import bits_of_number, bits_of_real
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, table
 from treadle.passes.lower.base import CALL_NS, LowerContext, partition
@@ -69,7 +69,7 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         size=size,
         scale=bits_of_real(scale),
         taps=taps,
-        coefficient=int(np.float64(node.attrs.get("cubic_coeff", -0.75)).view(np.int64)),
+        coefficient=bits_of_number(node.attrs.get("cubic_coeff", -0.75)),
     )
     call = ctx.call(node, spec, (indices, weights), (), args=args, chunks=chunks, cost=CALL_NS + out * _POSITION_NS)
     return Taps(indices, weights, out, taps, (call,))

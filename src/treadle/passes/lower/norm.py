@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from treadle import dtypes
 from treadle.graph.dim import at_most, equals, real_maximum
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
+from treadle.graph.reals import bits_of_number
 from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
@@ -109,7 +109,6 @@ def _lower_rows(
     )
     each = _ELEMENT_NS * dtype.size / 4
     chunks, per_chunk = partition(rows.count, _ROW_NS + each * n)
-    (epsilon,) = struct.unpack("<q", struct.pack("<d", node.attrs["epsilon"]))
     reads = (x, *(value for value in given if value is not None))
     traffic = sum(nbytes(value) for value in (y, *reads))
     return [
@@ -125,7 +124,7 @@ def _lower_rows(
                 length=rows.length,
                 segments=rows.segments,
                 turn=rows.turn,
-                epsilon=epsilon,
+                epsilon=bits_of_number(node.attrs["epsilon"]),
             ),
             chunks=chunks,
             cost=CALL_NS + real_maximum(traffic / BYTES_PER_NS, rows.count * (_ROW_NS + each * n)),

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from treadle.dtypes import f32, f64, i16, i32, i64
-from treadle.graph.dim import is_expression
 from treadle.graph.node import Node
-from treadle.graph.reals import bits_of_real
 from treadle.ops.sizes import known_value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, partition
-from treadle.passes.lower.sizes import is_argument
+from treadle.passes.lower.sizes import as_argument, is_argument
 from treadle.plan.call import Call
 from treadle.plan.kernels.range import RangeArgs, RangeSpec
 
@@ -26,14 +22,10 @@ def lower_range(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     numbers = [array.reshape(-1)[0] for array in known if array is not None]
     whole = all(map(is_argument, numbers))
-    start, delta = (_integer(number) if whole else bits_of_real(number) for number in numbers)
+    start, delta = (as_argument(number, whole=whole) for number in numbers)
     (units,) = y.static_shape
     ns = 2.0 * dtype.size / BYTES_PER_NS
     chunks, per_chunk = partition(units, ns, ctx.target.lanes(dtype))
     args = RangeArgs(units=units, units_per_chunk=per_chunk, start=start, delta=delta)
     spec = RangeSpec(dtype=dtype, whole=whole)
     return [ctx.call(node, spec, (y,), (), args=args, chunks=chunks, cost=CALL_NS + units * ns)]
-
-
-def _integer(number: Any) -> int:
-    return number if is_expression(number) else int(number)

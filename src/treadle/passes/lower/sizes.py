@@ -27,17 +27,13 @@ def lower_sizes(node: Node, ctx: LowerContext) -> list[Call]:
     dtype = y.known_dtype
     whole = all(map(is_argument, elements))
     if dtype != boolean and len(elements) <= MOST_ELEMENTS and (whole or dtype in (f32, f64)):
-        given = (_integer(element) if whole else bits_of_real(element) for element in elements)
+        given = (as_argument(element, whole=whole) for element in elements)
         spec = SizesSpec(dtype=dtype, count=len(elements), whole=whole)
         cost = CALL_NS + len(elements) * _ELEMENT_NS
         return [ctx.call(node, spec, (y,), (), args=SizesArgs(elements=tuple(given)), cost=cost)]
     numbers = evaluate_sizes({**node.attrs, "elements": tuple(map(pinned, elements))}, ())[0]
     axes = dense_target(y.static_shape, strides_of(y.static_shape))
     return [copy_call(node, ctx, y, ctx.constant(numbers, f"{y.name}.numbers"), axes)]
-
-
-def _integer(element: Any) -> int:
-    return element if is_expression(element) else int(element)
 
 
 def is_argument(element: Any) -> bool:
@@ -47,6 +43,13 @@ def is_argument(element: Any) -> bool:
     if isinstance(element, float | np.floating) and (not float(element).is_integer() or str(element) == "-0.0"):
         return False
     return bool(-(1 << 63) <= element < 1 << 63)
+
+
+def as_argument(element: Any, *, whole: bool) -> int:
+    """Returns the integer argument for `element`: itself if it is `whole`, else its bits as an f64."""
+    if not whole:
+        return bits_of_real(element)
+    return element if is_expression(element) else int(element)
 
 
 def pinned(element: Any) -> Any:
