@@ -82,7 +82,7 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     if cut is None or not (cut.counted or cut.later):
         return None if cut is None else graph
     loop = None
-    if not cut.sized:
+    if not (cut.counted or cut.sized):
         loop = next((found for node in cut.loops if (found := DataLoop.of(node, context)) is not None), None)
         if loop is None:
             return None
@@ -99,7 +99,9 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     numbers = [_as_symbols(front, copied(front, value, copies)) for value in rest.numbers]
     read = [*(() if loop is None else loop.operands), *rest.operands]
     operands = [copied(front, value, copies) for value in read]
-    ahead = None if loop is None else _ahead(loop, len(rest.names.dims))
+    ahead = None
+    if loop is not None:
+        ahead = Ahead(Behind(loop.body, loop.names.all), loop.form(len(rest.names.dims)))
     attrs = {
         "stage": stage_of(Behind(rest.graph, rest.names.all), ahead),
         "args": (*rest.names.dims.values(), *(() if loop is None else loop.args)),
@@ -110,21 +112,6 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     results = iter(node.outputs)
     front.outputs = [next(results) if value in rest.made else copied(front, value, copies) for value in graph.outputs]
     return front
-
-
-def _ahead(loop: DataLoop, rest_sizes: int) -> Ahead:
-    items = (tuple(axis for axis, dim in enumerate(item) if dim is None) for item in loop.items)
-    form = LoopForm(
-        loop.has_limit,
-        loop.has_condition,
-        rest_sizes,
-        len(loop.names.dims),
-        loop.changing,
-        tuple(items),
-        len(loop.sliced),
-        len(loop.captured),
-    )
-    return Ahead(Behind(loop.body, loop.names.all), form)
 
 
 def _as_symbols(graph: Graph, value: Value) -> Value:
@@ -175,7 +162,6 @@ class _Cut:
                 cut.loops.append(node)
             else:
                 return None
-        cut.sized.extend(cut.counted)
         return cut
 
     @property
@@ -248,11 +234,11 @@ class _Rest:
         for value in deciding:
             self._add_numbers(value)
         self.made = {value for node in cut.later for value in node.outputs} | set(self._counted)
+        """The values that it computes, or that are found in front of it."""
         if loop is not None:
             for value, shape in zip(loop.node.outputs, loop.result_shapes(self.names), strict=True):
                 self._add_input(value, shape)
                 self.made.add(value)
-        """The values that it computes, or that are found in front of it."""
         for node in (*self._arithmetic(cut, deciding), *cut.later):
             for operand in node.inputs:
                 self._need(operand)
@@ -291,7 +277,7 @@ class _Rest:
             return
         node = self._counted.get(value)
         operand = value if node is None else node.operand(0)
-        shape: Shape = tuple(map(self.names.named, operand.static_shape))
+        shape = self.names.shape(operand.name, operand.static_shape)
         if node is not None:
             axis = normalize_axis(node.attrs["axis"], len(shape))
             shape = (*shape[:axis], self.names.tell(value.name), *shape[axis + 1 :])

@@ -1,4 +1,4 @@
-"""Loops whose carried values change their sizes, or whose iterations are not counted, in front of what follows."""
+"""Finds loops that run in front of a stage: their carried values change sizes, or nothing counts their iterations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region
 from treadle.passes.specialize import copied, copy_node, specialize_open
 from treadle.passes.stage_names import SizeNames
+from treadle.runtime.data_stage import LoopForm
 
 _MOST_TRIES = 16
-"""How often the body of a loop is inferred until it is known which dimensions change: at least one more each time."""
+"""How often the body of a loop is inferred at most: each time but the last finds at least one changing dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +84,29 @@ class DataLoop:
         return [value for value in self.node.inputs[numbers.start : numbers.stop] if value is not None]
 
     @property
-    def bounds(self) -> list[Value]:
-        """The limit and the condition of the first iteration, as far as the step has to read them."""
-        return [value for value in self.node.inputs[:2] if value is not None and known_value(value) is None]
-
-    @property
-    def has_limit(self) -> bool:
-        """Whether the step reads a limit."""
-        limit = self.node.inputs[0]
-        return limit is not None and known_value(limit) is None
-
-    @property
-    def has_condition(self) -> bool:
-        """Whether the step reads if there is a first iteration."""
-        condition = self.node.inputs[1]
-        return condition is not None and known_value(condition) is None
+    def bounds(self) -> list[Value | None]:
+        """The limit and the condition of the first iteration; None for one that the step need not read."""
+        return [None if value is None or known_value(value) is not None else value for value in self.node.inputs[:2]]
 
     @property
     def operands(self) -> list[Value]:
         """What the step reads, in its order."""
-        return [*self.bounds, *self.carried, *self.sliced, *self.captured]
+        bounds = [value for value in self.bounds if value is not None]
+        return [*bounds, *self.carried, *self.sliced, *self.captured]
+
+    def form(self, rest_sizes: int) -> LoopForm:
+        """Return how the step runs the loop in front of a stage that has `rest_sizes` sizes known before."""
+        has_limit, has_condition = (value is not None for value in self.bounds)
+        return LoopForm(
+            has_limit=has_limit,
+            has_condition=has_condition,
+            rest_sizes=rest_sizes,
+            body_sizes=len(self.names.dims),
+            carried=self.changing,
+            stacked=tuple(tuple(axis for axis, dim in enumerate(item) if dim is None) for item in self.items),
+            sliced=len(self.sliced),
+            captured=len(self.captured),
+        )
 
     @property
     def args(self) -> list[int]:
@@ -131,12 +135,7 @@ class DataLoop:
         """
         shapes: list[Shape] = []
         for value, result, axes in zip(self.carried, self.node.outputs, self.changing, strict=False):
-            shapes.append(
-                tuple(
-                    names.tell(f"{result.name}.{axis}") if axis in axes else names.named(dim)
-                    for axis, dim in enumerate(value.static_shape)
-                )
-            )
+            shapes.append(names.shape(result.name, value.static_shape, axes))
         made = names.tell(self.node.outputs[-1].name)
         for result, item in zip(self.node.outputs[len(shapes) :], self.items, strict=False):
             dims = enumerate(item, 1)
@@ -165,28 +164,17 @@ def _body(node: Node, names: SizeNames, changing: Sequence[set[int]]) -> tuple[G
     number, *formals = body.inputs
     add(number, ())
     for position, (formal, value) in enumerate(zip(formals, values, strict=True)):
-        dims = value.static_shape
-        known = None if position < form.carried + form.sliced else value
         if position < form.carried:
-            axes = changing[position]
-            add(
-                formal,
-                tuple(
-                    names.tell(f"{formal.name}.{axis}") if axis in axes else names.named(dim)
-                    for axis, dim in enumerate(dims)
-                ),
-            )
-        elif known is None:
-            add(formal, tuple(map(names.named, dims[1:])))
+            add(formal, names.shape(formal.name, value.static_shape, changing[position]))
+        elif position < form.carried + form.sliced:
+            add(formal, names.shape(formal.name, value.static_shape[1:]))
         elif value.data is not None:
             copies[formal] = graph.constant(value.data, formal.name)
+        elif (sizes := names.add_known(graph, value)) is not None:
+            copies[formal] = sizes
         else:
-            sizes = names.add_known(graph, value)
-            if sizes is None:
-                add(formal, tuple(map(names.named, dims)))
-                captured.append(value)
-            else:
-                copies[formal] = sizes
+            add(formal, names.shape(formal.name, value.static_shape))
+            captured.append(value)
     for each in body.nodes:
         copy_node(graph, each, copies, forget_shapes=True)
     for position, value in enumerate(body.outputs):

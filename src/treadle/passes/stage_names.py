@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.reals import bits_of_real
+from treadle.graph.shape import Shape, StaticShape
 from treadle.graph.value import Value
 from treadle.ops.sizes import known_value
 
@@ -35,6 +37,12 @@ class SizeNames:
             name = self._names[id(size)] = self._unused(str(size))
             self.dims[name] = size
         return name
+
+    def shape(self, wanted: str, dims: StaticShape, told: Collection[int] = ()) -> Shape:
+        """Return `dims` with names in place of expressions, and names like `wanted` for the axes that data tells."""
+        return tuple(
+            self.tell(f"{wanted}.{axis}") if axis in told else self.named(dim) for axis, dim in enumerate(dims)
+        )
 
     def tell(self, wanted: str) -> str:
         """Return a name like `wanted` for a size that data tells."""
