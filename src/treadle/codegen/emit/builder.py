@@ -61,14 +61,12 @@ class Builder(ir.IRBuilder):  # type: ignore[misc]
 
     def line(self, type_: ir.Type, text: str) -> Line:
         """Append the instruction `text`, whose result has the type `type_`, and return the result."""
-        if isinstance(type_, ir.VoidType):
-            return self._append(Line(type_, "", text))
-        reference = f"%_{next(self._numbers)}"
-        return self._append(Line(type_, reference, f"{reference} = {text}"))
-
-    def _append(self, line: Line) -> Line:
-        self._block.instructions.insert(self._anchor, line)
-        self._anchor += 1
+        reference = ""
+        if not isinstance(type_, ir.VoidType):
+            reference = f"%_{next(self._numbers)}"
+            text = f"{reference} = {text}"
+        line = Line(type_, reference, text)
+        self._insert(line)
         return line
 
     add, sub, mul, udiv, urem = map(_binary, ("add", "sub", "mul", "udiv", "urem"))
