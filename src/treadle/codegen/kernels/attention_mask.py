@@ -46,11 +46,7 @@ def visible_keys(
             found = k.b.or_(found, any_lane(k, seen if mask is None else k.b.and_(seen, mask)))
         return found
 
-    def unfinished(state: list[ir.Value]) -> ir.Value:
-        return k.b.and_(k.less(0, state[0]), k.b.not_(sees(k.max(k.sub(state[0], 1), 0))))
-
-    (count,) = repeat_while(k, [as_i64(keys)], unfinished, lambda state: [k.sub(state[0], 1)])
-    return _whole_steps(k, count, keys)
+    return _up_to_the_last_seen(k, keys, keys, 1, sees)
 
 
 def keys_seen_by_one(k: Kernel, epilogue: Epilogue, operands: list[Operand], keys: Index) -> ir.Value:
@@ -58,15 +54,13 @@ def keys_seen_by_one(k: Kernel, epilogue: Epilogue, operands: list[Operand], key
     lanes = epilogue.lanes
     nothing = constant(epilogue.dtype, 0.0, lanes)
 
-    def unfinished(state: list[ir.Value]) -> ir.Value:
-        first = k.max(k.sub(state[0], lanes), 0)
+    def sees(first: Index) -> ir.Value:
         mask = lane_mask(k, k.sub(keys, first), lanes)
         seen = k.b.and_(_above(k, epilogue.apply(nothing, operands, 0, first, mask), epilogue.dtype), mask)
-        return k.b.and_(k.less(0, state[0]), k.b.not_(any_lane(k, seen)))
+        return any_lane(k, seen)
 
     whole = k.mul(k.div(k.add(keys, lanes - 1), lanes), lanes)
-    (count,) = repeat_while(k, [as_i64(whole)], unfinished, lambda state: [k.sub(state[0], lanes)])
-    return _whole_steps(k, count, keys)
+    return _up_to_the_last_seen(k, whole, keys, lanes, sees)
 
 
 def until_all_see(
@@ -92,7 +86,17 @@ def _above(k: Kernel, scores: ir.Value, dtype: DType) -> ir.Value:
     return k.b.fcmp_unordered(">", scores, like(scores, _HIDDEN[dtype]))
 
 
-def _whole_steps(k: Kernel, count: Index, keys: Index) -> ir.Value:
-    """The first multiple of `_STEP` from `count` on, all `keys` if there are fewer or `count` is 0."""
+def _up_to_the_last_seen(
+    k: Kernel, start: Index, keys: Index, together: int, sees: Callable[[Index], ir.Value]
+) -> ir.Value:
+    """How many of `keys` are multiplied: those up to the last one that is seen, to whole steps; all if none is seen.
+
+    The search goes back from `start` by `together` keys, of which `sees` says whether one is seen; it gets the first.
+    """
+
+    def unfinished(state: list[ir.Value]) -> ir.Value:
+        return k.b.and_(k.less(0, state[0]), k.b.not_(sees(k.max(k.sub(state[0], together), 0))))
+
+    (count,) = repeat_while(k, [as_i64(start)], unfinished, lambda state: [k.sub(state[0], together)])
     whole = k.min(k.mul(k.div(k.add(count, _STEP - 1), _STEP), _STEP), keys)
     return k.b.select(k.less(0, count), as_i64(whole), as_i64(keys))
