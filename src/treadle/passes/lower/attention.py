@@ -84,11 +84,8 @@ def _attention_call(
     cache = ctx.target.l2 // dtype.size
     longest, keys = (queries, products.keys) if texts is None else (texts.longest, texts.longest)
     hides = can_hide(node.attrs.get("epilogue"))
-    tiles = choose_tiles(
-        *(longest, keys, depth, width, lanes, ctx.target.registers, cache),
-        any_number=texts is not None,
-        fewer_keys=hides,
-    )
+    registers, packed = ctx.target.registers, texts is not None
+    tiles = choose_tiles(longest, keys, depth, width, lanes, registers, cache, any_number=packed, fewer_keys=hides)
     block = tiles.vectors * lanes
     blocks = ceil_div(longest, block)
     if texts is not None:
@@ -124,7 +121,7 @@ def _attention_call(
         epilogue_batch=tuple(_batch_steps(operand, len(batch)) for operand in epilogue),
     )
     scratch = (1 + depth + keys + width) * block + (keys // 2 * width if products.bf16_dot else 0)
-    spec = _spec(node, products, dtype, tiles, epilogue, lanes)
+    spec = _spec(node, products, dtype, tiles, epilogue, lanes, hides=hides)
     operands = tuple(operand.value for operand in (q, k, v, *epilogue))
     if spec.single_query != "never":
         panel, together = KEY_VECTORS * lanes, batch[-1] if spec.shared_keys else 1
@@ -147,10 +144,16 @@ def _attention_call(
 
 
 def _spec(
-    node: Node, products: Products, dtype: DType, tiles: Tiles, epilogue: Sequence[Operand], lanes: int
+    node: Node,
+    products: Products,
+    dtype: DType,
+    tiles: Tiles,
+    epilogue: Sequence[Operand],
+    lanes: int,
+    *,
+    hides: bool,
 ) -> AttentionSpec:
     queries, depth = products.queries, products.depth
-    hides = can_hide(node.attrs.get("epilogue"))
     whole_queries = divides(lanes, queries)
     single = _single_query(products)
     return AttentionSpec(
