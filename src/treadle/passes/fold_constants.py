@@ -14,10 +14,11 @@ import numpy as np
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph, link, unlink
 from treadle.graph.node import Node
-from treadle.graph.shape import elements, is_open, is_static
+from treadle.graph.shape import elements, is_open
 from treadle.graph.value import Value
 from treadle.ops.branch import taken_body
 from treadle.ops.evaluate import results_of
+from treadle.ops.matmul import operand_shape
 from treadle.ops.op import Info
 from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
 from treadle.ops.table import OPS
@@ -109,9 +110,8 @@ class _Budget:
 
 
 def _work(node: Node) -> int:
-    """The numbers that evaluating `node`, of static results, reads, writes and multiplies, about."""
-    shapes = [value.shape for value in node.inputs if value is not None]
-    read = sum(elements(shape) for shape in shapes if shape is not None and is_static(shape))
+    """The numbers that evaluating `node`, whose operands are known, reads, writes and multiplies, about."""
+    read = sum(elements(value.static_shape) for value in node.inputs if value is not None)
     written = sum(elements(value.static_shape) for value in node.outputs)
     return read + written * _depth(node)
 
@@ -120,8 +120,9 @@ def _depth(node: Node) -> int:
     """The products that each result of `node` is a sum of; 1 for what is no sum of products."""
     if node.op not in _SUMS_OF_PRODUCTS or len(node.inputs) < 2:
         return 1
-    first, second = node.operand(0).static_shape, node.operand(1).static_shape
-    return max(1, first[-1] if node.op == "matmul" else elements(second[1:]))
+    if node.op == "matmul":
+        return max(1, operand_shape(node.attrs, "a", node.operand(0).static_shape)[-1])
+    return max(1, elements(node.operand(1).static_shape[1:]))
 
 
 def _known(node: Node, infos: list[Info] | None, budget: _Budget) -> list[Array] | None:

@@ -71,6 +71,18 @@ def test_products_of_matrices_count(write, apply, context):
     assert apply(graph, FoldConstants(), context=enough) == []
 
 
+def test_a_transposed_factor_counts_as_it_is_multiplied(write, apply, context):
+    """
+    Its depth is the number of its rows.
+    """
+    graph = write.done(write.op("matmul", write.weights(100, 8), write.weights(100, 8), transpose_a=True))
+    left = PassContext(context.target, limits=Limits(fold_work=2 * 800 + 64 * 99))
+    enough = PassContext(context.target, limits=Limits(fold_work=2 * 800 + 64 * 100))
+
+    assert apply(graph, FoldConstants(), context=left) == ["matmul"]
+    assert apply(graph, FoldConstants(), context=enough) == []
+
+
 def test_a_slow_machine_folds_the_same(write, apply, context, monkeypatch):
     """
     Plans do not depend on how long folding takes.
