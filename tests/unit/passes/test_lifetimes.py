@@ -66,9 +66,18 @@ def test_values_of_a_long_chain_meet_only_their_neighbours() -> None:
 
 
 def test_calls_of_a_section_that_is_too_long_all_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Two chains side by side are one section; each call of a single chain is one of its own.
+    """
+    values = [Value(f"v{number}") for number in range(6)]
+    users = {value: [number, *([number + 2] if number < 4 else [])] for number, value in enumerate(values)}
+    writers = {value: [number] for number, value in enumerate(values)}
+    side_by_side = values, users, writers, [{number - 2} if number >= 2 else set() for number in range(6)]
+    ordered = list(Lifetimes(*side_by_side).rivals(values[0]))
     monkeypatch.setattr(lifetimes, "MAX_ORDERED_CALLS", 0)
-    values, *rest = chain(4)
-    found = Lifetimes(values, *rest)
-    assert list(found.rivals(values[0])) == [values[1]]
-    values, *rest = random_calls(3)
-    assert set(Lifetimes(values, *rest).rivals(values[0])) >= set()
+    met = list(Lifetimes(*side_by_side).rivals(values[0]))
+    line, *rest = chain(4)
+
+    assert ordered == [values[1], values[2], values[3], values[5]]
+    assert met == values[1:]
+    assert list(Lifetimes(line, *rest).rivals(line[0])) == [line[1]]
