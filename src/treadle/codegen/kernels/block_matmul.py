@@ -6,7 +6,7 @@ its zero point times the sum of the left factor is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import gcd
 
 from llvmlite import ir
@@ -71,6 +71,9 @@ class _BlockProduct:
         self.vectors = spec.vectors
         self.words = spec.block // word_numbers(spec.bits)
         """Words of a block."""
+
+        self.groups = word_numbers(spec.bits) // _GROUP
+        """Groups of numbers in a word."""
 
         self.depth = k.mul(args.depth_blocks, spec.block)
         """Numbers of a row of the left factor, which is filled up to whole blocks."""
@@ -232,37 +235,42 @@ class _BlockProduct:
     def _integer_sums(self, weights: ir.Value, lefts: Sequence[ir.Value]) -> list[ir.Value]:
         """The sums i32 of one block."""
         k, spec = self.k, self.spec
-        groups = 8 // spec.bits
         narrow = spec.left == "bytes" and not k.target.has_vnni
-        turn = gcd(self.words, max(1, _SUMMED_BYTES // groups)) if narrow else 1
+        turn = gcd(self.words, max(1, _SUMMED_BYTES // self.groups)) if narrow else 1
         count, parts = len(lefts) * self.vectors, 1 if narrow else self._parts(len(lefts))
         start = [ir.Constant(vector_of(I32, self.lanes), None)] * (count * parts)
         with loop(k, 0, self.words, turn, carry=start, name="word") as word:
             sums = list(word.carry)
             short: list[ir.Value | None] = [None] * count
             for step in range(turn):
-                at = k.add(word.index, step)
-                words = self._words(weights, at)
-                for group in range(groups):
-                    factors = [self._factor(value, group) for value in words]
-                    for r, left in enumerate(lefts):
-                        place = k.mul(k.add(k.mul(at, groups), group), _GROUP)
-                        others = self._left(left, place)
-                        for v, factor in enumerate(factors):
-                            number = r * self.vectors + v
-                            if narrow:
-                                product = self._madd(_MADD_BYTES, I8, factor[0], others[0])
-                                held = short[number]
-                                short[number] = product if held is None else k.b.add(held, product)
-                            else:
-                                index = group % parts * count + number
-                                sums[index] = self._dot(factor, others, sums[index])
+                for group, number, factor, others in self._pairs(weights, lefts, k.add(word.index, step)):
+                    if narrow:
+                        product = self._madd(_MADD_BYTES, I8, factor[0], others[0])
+                        held = short[number]
+                        short[number] = product if held is None else k.b.add(held, product)
+                    else:
+                        index = group % parts * count + number
+                        sums[index] = self._dot(factor, others, sums[index])
             for number, value in enumerate(short):
                 if value is not None:
                     ones = ir.Constant(value.type, [1] * (2 * self.lanes))
                     sums[number] = k.b.add(sums[number], self._madd(_MADD_WORDS, I16, value, ones))
             word.next(*sums)
         return _added(word.carry, count, k.b.add)
+
+    def _pairs(
+        self, weights: ir.Value, lefts: Sequence[ir.Value], word: Index
+    ) -> Iterator[tuple[int, int, tuple[ir.Value, ...], tuple[ir.Value, ...]]]:
+        """Yields what one word of each column is multiplied by: the group, the number of the sum, and both factors."""
+        k = self.k
+        words = self._words(weights, word)
+        for group in range(self.groups):
+            factors = [self._factor(value, group) for value in words]
+            for r, left in enumerate(lefts):
+                place = k.mul(k.add(k.mul(word, self.groups), group), _GROUP)
+                others = self._left(left, place)
+                for v, factor in enumerate(factors):
+                    yield group, r * self.vectors + v, factor, others
 
     def _factor(self, words: ir.Value, group: int) -> tuple[ir.Value, ...]:
         """Four consecutive numbers of each word: as unsigned bytes, or every other one as pairs of 16 bits."""

@@ -84,7 +84,8 @@ def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides
     units = panels * tile.blocks
     unpacks = _unpacks(tile, left, ctx)
     chunks, per_chunk = partition(units, unit_ns)
-    extra = [_beside(value, node.output) for value in node.inputs[OWN_INPUTS:] if value is not None]
+    operands = [node.operand(index) for index in range(OWN_INPUTS, len(node.inputs))]
+    extra = [_beside(value, node.output) for value in operands]
     spec = BlockMatmulSpec(
         dtype=f32,
         vectors=PANEL_VECTORS,
@@ -114,7 +115,7 @@ def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides
         node,
         spec,
         (node.output,),
-        (*reads, *(value for value in node.inputs[OWN_INPUTS:] if value is not None)),
+        (*reads, *operands),
         args=args,
         chunks=chunks,
         flops=2.0 * rows * columns * depth,
