@@ -18,8 +18,8 @@ class Limits:
 
     A folded constant may have `fold_bytes` bytes and `fold_growth` times the bytes of all the graph's
     constants, whichever is less, but `fold_small` bytes are always granted. Folding stops when it has read, written
-    and multiplied `fold_work` numbers in a run of the pass. That is no time, which would end earlier on a busy machine:
-    the same model would have other plans there. A fused scalar program has at most `expr_steps` steps,
+    and multiplied `fold_work` numbers in a run of the pass. The limit is no time: a busy machine would fold less in it,
+    and the same model would have other plans there. A fused scalar program has at most `expr_steps` steps,
     `expr_operands` operands and `expr_results` results.
     """
 

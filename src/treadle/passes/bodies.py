@@ -40,10 +40,10 @@ class Operand:
 def optimize_bodies(graph: Graph, infer: Rewrite, optimize: Rewrite) -> None:
     """Give each node of `graph` that has bodies the attribute `optimized`: the bodies, ready for lowering, in order.
 
-    Operands that do not fit one body of a branch leave a body that fails: exporters leave bodies for other sizes in
-    models. A node does not get it if sizes in a body depend on data: the node's reference then computes it. The body of
-    a loop loses the result that says whether there is another iteration if that is certain; `decides` says whether it
-    has it.
+    Where the operands of a branch do not fit one of its bodies, a body that fails takes the place of that: exporters
+    leave bodies for other sizes in models. A node does not get the attribute if sizes in a body depend on data: the
+    node's reference then computes it. The body of a loop loses the result that says whether there is another iteration
+    if that is certain; `decides` says whether it has it.
     """
     for node in graph.nodes:
         if node.op not in BODIES or not is_planned(node):

@@ -196,8 +196,10 @@ def _numbers_of(node: Node) -> list[Value]:
 
 
 def _is_of_numbers(node: Node) -> bool:
-    """Whether all operands of `node` are known or hold few integers, but not all are known; kernels in front compute
-    with fractions."""
+    """Whether some operands of `node` are not known, and these hold few integers each.
+
+    Arithmetic on fractions stays in front of the stage, where kernels compute it.
+    """
     operands = [value for value in node.inputs if value is not None]
     unknown = [value for value in operands if known_value(value) is None]
     return bool(unknown) and all(map(_is_integers, unknown))

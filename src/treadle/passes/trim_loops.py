@@ -1,7 +1,7 @@
-"""Leaves out of loops what they need not do: stack what nobody reads, carry what does not change.
+"""Leaves stacked values that nobody reads out of loops, and makes carried values that never change captured ones.
 
-The size of what is stacked may be all that is not known of a graph. What is carried is copied in each iteration, and a
-matrix that may change cannot be packed for products once.
+The size of a stacked value may be the only one in a graph that is not known. A carried value is copied in each
+iteration, and a carried matrix cannot be packed once for all products.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Axis:
     def cropped(self) -> Axis:
         """Returns the axis without the taps that lie outside the input for every output. One tap is left at least.
 
-        A window may be far larger than its input, so that its taps would take the time and not its elements. One whose
-        size is an expression is as large as its input.
+        A window that is far larger than its input would spend its time on taps in pads. A window whose size is an
+        expression is as large as its input, and is not cropped.
         """
         if is_expression(self.kernel) or self.kernel <= MOST_UNCROPPED:
             return self

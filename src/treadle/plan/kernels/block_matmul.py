@@ -27,16 +27,17 @@ PANEL_VECTORS = 2
 """Vectors of columns in a panel."""
 
 Left: TypeAlias = Literal["real", "bytes", "words"]
-"""What the left factor is multiplied as: f32, each number divided by the power of two that clearing the bits of its
-weight in place multiplies that with; or rounded numbers, of 8 bits, or of 16 bits as pairs of every other one."""
+"""How the left factor is stored. `real`: as f32, times the `left_factor` of its weight, whose bits the kernel reads
+where they lie in the word. `bytes`: rounded to 8 bits. `words`: rounded to 8 bits, stored as 16:
+of every four numbers the pair 0 and 2, then the pair 1 and 3."""
 
 Unpacks: TypeAlias = Literal["never", "always", "by_rows"]
 """Whether panels are unpacked to scratch before real numbers are multiplied, instead of in registers by each register
 block: `by_rows` is if there are UNPACKED_BLOCKS register blocks or more."""
 
 UNPACKED_BLOCKS = 4
-"""Register blocks of rows from which on unpacking a panel to memory takes less time than unpacking it for each of them
-(a vector of weights takes twice the instructions to unpack to memory)."""
+"""From this many register blocks of rows on, a panel is unpacked once to memory, and not in registers by each block:
+unpacking a vector of weights to memory takes twice the instructions."""
 
 LEFT_DTYPES: dict[str, DType] = {"real": f32, "bytes": i8, "words": i16}
 
@@ -52,8 +53,11 @@ def bit_of(number: int, bits: int) -> int:
 
 
 def left_factor(number: int, bits: int) -> float:
-    """What undoes the place of number `number` of a word, which is cleared of the others in place; the one at the top,
-    whose bits include the sign, is shifted instead."""
+    """The factor that undoes the place of number `number` in its word.
+
+    The kernel masks the number where it lies, so that it is a power of two too large. It shifts only the topmost one,
+    whose bits include the sign.
+    """
     bit = bit_of(number, bits)
     return 1.0 if bit + bits == 32 else 2.0**-bit
 

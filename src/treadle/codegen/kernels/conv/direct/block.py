@@ -21,7 +21,7 @@ from treadle.plan.kernels.conv.rows import Columns
 from treadle.plan.target import LINE
 
 _MOST_PREFETCHES = 64
-"""Wide strides leave out most of what lies below a block, and the code would grow with them."""
+"""A block whose strides are so wide that it would need more prefetches has none: it reads few of the lines below it."""
 
 
 @dataclass(frozen=True, slots=True)
