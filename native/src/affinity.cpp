@@ -53,25 +53,33 @@ int pin_thread(pthread_t thread, const std::vector<int>& cpus) {
 void KeptOff::begin(pthread_t thread) {
     const int here = sched_getcpu();
     if (here < 0 || here >= CPU_SETSIZE) return;
-    if (!is_on() && pthread_getaffinity_np(thread, sizeof before_, &before_) != 0) return;
-    cpu_set_t others = before_;
-    CPU_CLR(static_cast<std::size_t>(here), &others);
-    if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &before_)) return;
-    if (pthread_setaffinity_np(thread, sizeof others, &others) != 0) return;
+    end(thread);
+    if (pthread_getaffinity_np(thread, sizeof before_, &before_) != 0) return;
+    others_ = before_;
+    CPU_CLR(static_cast<std::size_t>(here), &others_);
+    if (CPU_COUNT(&others_) == 0 || CPU_EQUAL(&others_, &before_)) return;
+    if (pthread_setaffinity_np(thread, sizeof others_, &others_) != 0) return;
     is_on_.store(true, std::memory_order_relaxed);  // see is_on_
 }
 
-void KeptOff::end() {
+void KeptOff::end(pthread_t thread) {
     if (!is_on()) return;
     forget();
-    pthread_setaffinity_np(pthread_self(), sizeof before_, &before_);
+    cpu_set_t now;
+    cpu_set_t after;
+    if (pthread_getaffinity_np(thread, sizeof now, &now) != 0) return;
+    pthread_setaffinity_np(thread, sizeof before_, &before_);
+    if (CPU_EQUAL(&now, &others_) || pthread_getaffinity_np(thread, sizeof after, &after) != 0) return;
+    // The CPUs have changed since begin(). Where the thread may use all of `before_` again, no CPU has left the process:
+    // the change was made to the thread.
+    if (CPU_EQUAL(&after, &before_)) pthread_setaffinity_np(thread, sizeof now, &now);
 }
 
 #else
 
 void KeptOff::begin(pthread_t) {}
 
-void KeptOff::end() {}
+void KeptOff::end(pthread_t) {}
 
 std::vector<int> cpus_of_this_thread() { return {}; }
 

@@ -184,7 +184,7 @@ void Scheduler::set_state(Section& section, Worker& worker, State state) {
 
 // Prepares to wake a parked compute worker that is to help the calling thread. Systems tend to let a woken thread run on
 // the CPU of the thread that woke it, which then waits for its help (a virtual CPU that sleeps does not count as idle).
-// So the worker is kept off that CPU until it begins.
+// So the worker is kept off that CPU until it is awake.
 void Scheduler::prepare_to_wake(Worker& worker) {
     ++wake_ups_;
     worker.was_woken = true;
@@ -213,8 +213,14 @@ void Scheduler::park_surplus_spinners() {
 void Scheduler::wait_for_work(Worker& worker) {
     auto began = Clock::now();
     for (;;) {
-        // Acquire, partner: the exchange in set_state(), for a dismissed worker.
-        switch (worker.state.load(std::memory_order_acquire)) {
+        // Acquire, partner: the exchange in set_state(), for a dismissed worker, and for `kept_off`, begun before it.
+        const State state = worker.state.load(std::memory_order_acquire);
+        if (worker.kept_off.is_on()) {
+            // The thread is awake. Before any step: threads that a host step starts have the CPUs of this one.
+            const Section section(*this);
+            worker.kept_off.end(pthread_self());
+        }
+        switch (state) {
             case State::spinning:
                 spin_or_park(worker, began);
                 break;

@@ -241,28 +241,71 @@ TREADLE_TEST(a_helper_that_comes_too_late_is_woken_less_often) {
 }
 
 #if defined(__linux__)
-// Else it may take the CPU from the thread that it is to help.
-TREADLE_TEST(a_helper_is_woken_on_another_cpu_and_keeps_its_cpus) {
-    const std::vector<int> all = cpus_of_this_thread();
-    if (all.size() < 2) return;
-    pin_thread(pthread_self(), {all.front()});
-    Stoppable stoppable(block_until_released);
-    pin_thread(stoppable.worker(), all);
-    stoppable.hold();
-    stoppable.team.set_spin(0ns);
-    const auto may_use = [&](int cpu) {
+// A helper that is held by a signal while it wakes up, and kept off the first of its CPUs, on which the caller runs.
+class KeptOffHelper {
+public:
+    KeptOffHelper() {
+        pin_thread(pthread_self(), {all.front()});
+        stoppable.hold();
+        stoppable.team.set_spin(0ns);
+        CHECK_EQUAL(20, count_chunks(stoppable.team, chains(1, 10, 2)));
+        CHECK(!may_use(all.front()));
+        CHECK(may_use(all.back()));
+    }
+    ~KeptOffHelper() { pin_thread(pthread_self(), all); }
+    KeptOffHelper(const KeptOffHelper&) = delete;
+    KeptOffHelper& operator=(const KeptOffHelper&) = delete;
+
+    bool may_use(int cpu) const {
         cpu_set_t set;
         return pthread_getaffinity_np(stoppable.worker(), sizeof set, &set) != 0 || CPU_ISSET(cpu, &set);
-    };
-    CHECK_EQUAL(20, count_chunks(stoppable.team, chains(1, 10, 2)));
-    CHECK(!may_use(all.front()));
-    CHECK(may_use(all.back()));
+    }
+    // Releases the helper, and runs an op that ends only if it helps.
+    void release_and_help() {
+        Stoppable::release();
+        Builder both;
+        both.add_kernel(wait_for_another, {}, 2);
+        count_chunks(stoppable.team, both);
+    }
+
+    const std::vector<int> all = cpus_of_this_thread();
+    Stoppable stoppable{block_until_released};
+};
+
+bool has_one_cpu() { return cpus_of_this_thread().size() < 2; }
+
+// Else it may take the CPU from the thread that it is to help.
+TREADLE_TEST(a_helper_is_woken_on_another_cpu_and_keeps_its_cpus) {
+    if (has_one_cpu()) return;
+    KeptOffHelper helper;
+    helper.release_and_help();
+    CHECK(helper.may_use(helper.all.front()));
+}
+
+TREADLE_TEST(a_helper_that_is_woken_in_vain_keeps_its_cpus) {
+    if (has_one_cpu()) return;
+    KeptOffHelper helper;
     Stoppable::release();
-    Builder both;
-    both.add_kernel(wait_for_another, {}, 2);
-    count_chunks(stoppable.team, both);
-    CHECK(may_use(all.front()));
-    pin_thread(pthread_self(), all);
+    while (!helper.may_use(helper.all.front())) std::this_thread::yield();  // a hang is a failure
+}
+
+TREADLE_TEST(a_helper_keeps_to_cpus_that_are_chosen_for_it_while_it_wakes_up) {
+    if (has_one_cpu()) return;
+    KeptOffHelper helper;
+    pin_thread(helper.stoppable.worker(), {helper.all.front()});
+    helper.release_and_help();
+    CHECK(helper.may_use(helper.all.front()));
+    CHECK(!helper.may_use(helper.all.back()));
+}
+
+TREADLE_TEST(a_helper_that_cannot_be_pinned_keeps_its_cpus) {
+    if (has_one_cpu()) return;
+    constexpr int kMissing = 16383;
+    KeptOffHelper helper;
+    helper.stoppable.team.set_cpus({kMissing});
+    CHECK(!helper.stoppable.team.status().pin_fault.empty());
+    helper.release_and_help();
+    CHECK(helper.may_use(helper.all.front()));
 }
 #endif
 

@@ -126,11 +126,6 @@ void Scheduler::worker_loop(Worker& worker) {
             worker.scratch = Block();
             return;
         }
-        if (worker.kept_off.is_on()) {
-            // Before any step: threads that a host step starts have the CPUs of this one.
-            const Section section(*this);
-            worker.kept_off.end();
-        }
         for (Op* op = worker.op; op != nullptr;) {
             execute_op(worker, *op);
             {
@@ -182,8 +177,8 @@ void Scheduler::join_retired(Section& section) {
 void Scheduler::pin(Worker& worker) {
     const bool own = worker.role == Role::compute && !cpus_.empty();
     const std::vector<int> one{own ? cpus_[static_cast<std::size_t>(worker.index) % cpus_.size()] : 0};
-    worker.kept_off.forget();
     const int fault = pin_thread(worker.thread, own ? one : base_cpus_);
+    if (fault == 0) worker.kept_off.forget();
     if (fault == 0 || !pin_fault_.empty()) return;
     pin_fault_ = "cannot pin worker " + std::to_string(worker.index) + " to CPU " + std::to_string(one.front()) + ": " +
                  std::strerror(fault) + "; it runs unpinned";
