@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "treadle/loop_step.h"
 #include "treadle/team.h"
 #include "treadle/worker.h"
 
@@ -21,34 +22,17 @@ struct Carried {
     void* spare;
 };
 
-void* offset(void* base, std::int64_t bytes) { return static_cast<std::byte*>(base) + bytes; }
-
-// Pointers hands out the pointers of a step in their order.
-class Pointers {
-public:
-    explicit Pointers(std::span<void* const> pointers) : rest_(pointers) {}
-
-    std::span<void* const> next(std::size_t count) {
-        const auto taken = rest_.first(count);
-        rest_ = rest_.subspan(count);
-        return taken;
-    }
-
-private:
-    std::span<void* const> rest_;
-};
-
 class LoopRun {
 public:
     LoopRun(const LoopSpec& spec, std::span<void* const> pointers) : spec_(spec), part_(*spec.body) {
-        Pointers next(pointers);
+        Taken<void*> next(pointers);
         results_ = next.next(spec.carried.size());
         stacked_ = next.next(spec.stacked.size());
-        count_ = next.next(1)[0];
+        count_ = next.one();
         const auto spare = next.next(spec.carried.size());
         if (spec.most >= 0) limit_ = spec.most;
-        if (spec.has_limit) limit_ = std::min(limit_, *static_cast<const std::int64_t*>(next.next(1)[0]));
-        if (spec.has_condition) goes_on_ = *static_cast<const std::uint8_t*>(next.next(1)[0]);
+        if (spec.has_limit) limit_ = std::min(limit_, *static_cast<const std::int64_t*>(next.one()));
+        if (spec.has_condition) goes_on_ = *static_cast<const std::uint8_t*>(next.one());
         const auto initial = next.next(spec.carried.size());
         sliced_ = next.next(spec.sliced.size());
         captured_ = next.next(spec.captured);
@@ -83,15 +67,11 @@ private:
         bound_.clear();
         bound_.push_back(&iteration_);
         for (const Carried& each : carried_) bound_.push_back(each.read);
-        for (std::size_t i = 0; i < sliced_.size(); ++i) {
-            bound_.push_back(offset(sliced_[i], iteration_ * spec_.sliced[i]));
-        }
+        push_items(bound_, sliced_, spec_.sliced, iteration_);
         bound_.insert(bound_.end(), captured_.begin(), captured_.end());
         if (spec_.decides) bound_.push_back(&goes_on_);
         for (const Carried& each : carried_) bound_.push_back(each.write);
-        for (std::size_t i = 0; i < stacked_.size(); ++i) {
-            bound_.push_back(offset(stacked_[i], iteration_ * spec_.stacked[i]));
-        }
+        push_items(bound_, stacked_, spec_.stacked, iteration_);
     }
 
     const LoopSpec& spec_;

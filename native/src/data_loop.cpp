@@ -7,32 +7,13 @@
 #include <optional>
 #include <utility>
 
+#include "treadle/loop_step.h"
 #include "treadle/team.h"
 #include "treadle/worker.h"
 
 namespace treadle {
 
 namespace {
-
-void* offset(void* base, std::int64_t bytes) { return static_cast<std::byte*>(base) + bytes; }
-
-// Taken hands out the elements of a list in their order.
-template <typename T>
-class Taken {
-public:
-    explicit Taken(std::span<const T> all) : rest_(all) {}
-
-    std::span<const T> next(std::size_t count) {
-        const auto taken = rest_.first(count);
-        rest_ = rest_.subspan(count);
-        return taken;
-    }
-    T one() { return next(1)[0]; }
-    std::span<const T> rest() const { return rest_; }
-
-private:
-    std::span<const T> rest_;
-};
 
 // Stack holds the items that iterations have given to one stacked value.
 class Stack {
@@ -74,7 +55,7 @@ public:
         sizes_.assign(known.begin(), known.end());
         sizes_.insert(sizes_.end(), sizes.rest().begin(), sizes.rest().end());
         Taken<void*> next(pointers);
-        for (void* const each : next.next(stage.outputs())) outputs_.push_back(static_cast<SizedMemory*>(each));
+        outputs_ = next.next(stage.outputs());
         if (loop.has_limit) limit_ = std::min(limit_, *static_cast<const std::int64_t*>(next.one()));
         if (loop.has_condition) goes_on_ = *static_cast<const std::uint8_t*>(next.one()) != 0;
         const auto initial = next.next(loop.carried.size());
@@ -112,9 +93,7 @@ private:
         bound_.clear();
         bound_.push_back(&iteration_);
         bound_.insert(bound_.end(), read_.begin(), read_.end());
-        for (std::size_t i = 0; i < sliced_.size(); ++i) {
-            bound_.push_back(offset(sliced_[i], iteration_ * item_bytes_[i]));
-        }
+        push_items(bound_, sliced_, item_bytes_, iteration_);
         bound_.insert(bound_.end(), captured_.begin(), captured_.end());
         for (std::size_t i = 0; i < made_.size(); ++i) loop_.body->place(*binding_, i, *made_[i], bound_);
         part_->run(bound_, iteration_);
@@ -159,7 +138,7 @@ private:
     DataStage& stage_;
     std::span<const std::int64_t> rest_sizes_;
     std::span<const std::int64_t> item_bytes_;
-    std::vector<SizedMemory*> outputs_;
+    std::span<void* const> outputs_;
     std::vector<void*> read_;  // the carried values
     std::span<void* const> sliced_;
     std::span<void* const> captured_;

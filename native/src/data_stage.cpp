@@ -108,10 +108,12 @@ void DataStage::cap(const Binding& binding) {
 }
 
 void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
-                    std::span<SizedMemory* const> outputs) {
+                    std::span<void* const> outputs) {
     const std::shared_ptr<const Binding> binding = bind(sizes);
     std::vector<void*> bound(operands.begin(), operands.end());
-    for (std::size_t i = 0; i < outputs.size(); ++i) place(*binding, i, *outputs[i], bound);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        place(*binding, i, *static_cast<SizedMemory*>(outputs[i]), bound);
+    }
     Part(*binding->program).run(bound);
 }
 
@@ -166,14 +168,12 @@ HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int6
             return;
         }
         const std::size_t outputs = stage->outputs();
-        std::vector<SizedMemory*> memory;
-        for (void* const each : pointers.first(outputs)) memory.push_back(static_cast<SizedMemory*>(each));
         std::vector<std::int64_t> sizes = args;
         for (std::size_t i = 0; i < counts.size(); ++i) {
             const auto* const numbers = static_cast<const std::int64_t*>(pointers[outputs + i]);
             sizes.insert(sizes.end(), numbers, numbers + counts[i]);
         }
-        stage->run(sizes, pointers.subspan(outputs + counts.size()), memory);
+        stage->run(sizes, pointers.subspan(outputs + counts.size()), pointers.first(outputs));
     };
 }
 

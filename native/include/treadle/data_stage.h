@@ -63,9 +63,9 @@ public:
     // bind() returns a binding that is kept, or makes one by the first source that serves the sizes. Throws what the
     // function for misses throws, and std::logic_error if it has made none.
     std::shared_ptr<const Binding> bind(std::span<const std::int64_t> sizes);
-    // run() runs the program for the sizes as a part of the run around the calling step. `operands` are its inputs.
-    void run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
-             std::span<SizedMemory* const> outputs);
+    // run() runs the program for the sizes as a part of the run around the calling step. `operands` are its inputs,
+    // `outputs` the SizedMemory of each output.
+    void run(std::span<const std::int64_t> sizes, std::span<void* const> operands, std::span<void* const> outputs);
     void add(Source source);
     // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
     void set_caps(std::size_t source, std::vector<int> max_workers);
