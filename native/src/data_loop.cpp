@@ -118,8 +118,7 @@ private:
         sizes.push_back(iteration_);
         std::vector<void*> operands = read_;
         for (std::size_t i = 0; i < stacks_.size(); ++i) {
-            const std::vector<std::int64_t> shape = stacks_[i].is_empty() ? shape_without(i) : stacks_[i].shape();
-            for (const std::size_t axis : loop_.stacked[i]) sizes.push_back(axis < shape.size() ? shape[axis] : 0);
+            for (const std::size_t axis : loop_.stacked[i]) sizes.push_back(item_shape(i).at(axis));
             operands.push_back(stacks_[i].is_empty() ? &iteration_ : stacks_[i].data());
         }
         operands.push_back(&iteration_);
@@ -127,11 +126,11 @@ private:
         stage_.run(sizes, operands, outputs_);
     }
 
-    // Returns the shape that an item would have, of a loop without iterations; empty if only a run of the body tells it.
-    std::vector<std::int64_t> shape_without(std::size_t item) {
-        if (loop_.stacked[item].empty()) return {};
+    // Returns the shape of the items of a stacked value; without iterations, the one that the first item would have.
+    const std::vector<std::int64_t>& item_shape(std::size_t stacked) {
+        if (!stacks_[stacked].is_empty()) return stacks_[stacked].shape();
         bind();
-        return binding_->shapes[1 + read_.size() + item].value_or(std::vector<std::int64_t>{});
+        return binding_->shapes[1 + read_.size() + stacked].value();  // the body tells all its shapes
     }
 
     const DataLoop& loop_;
