@@ -364,8 +364,8 @@ Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns)
         if (parked == nullptr) parked = worker;
     }
     if (parked != nullptr) {
-        if (must || (parked == caller && gain_ns >= kWorthWakingNs)) return parked;
-        if (gain_ns >= kWorthWakingNs) return is_worth_waking(gain_ns) ? parked : nullptr;
+        if (must) return parked;
+        if (gain_ns >= kWorthWakingNs) return parked == caller || is_worth_waking(gain_ns) ? parked : nullptr;
         if (gain_ns >= kWorthCallingSpinnerNs) unpark_for_run(section, run, gain_ns);
         return nullptr;
     }
