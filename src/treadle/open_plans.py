@@ -371,9 +371,10 @@ class StoredStage:
         numbers = frozenset(form.numbers)
         if self._compiler is None:
             model = OpenModel(self._graph, (), self._options, numbers=numbers)
-            if not all(size != 0 or name in numbers for name, size in by_name.items()):
-                # A plan that is held says which sizes of 0 it serves.
-                self._plans.find_sizes(model, {name: size or 2 for name, size in by_name.items()}, form.outputs)
+            empty = [name for name, size in by_name.items() if size == 0 and name not in numbers]
+            if empty:
+                # Holds a plan for other sizes: it may serve 0, too. Else _empty() would have the graph compiled.
+                self._plans.find_sizes(model, {**by_name, **dict.fromkeys(empty, 2)}, form.outputs)
             found = self._plans.find_sizes(model, by_name, form.outputs)
             if isinstance(found, Restored) and found.source is not None:
                 return StageTemplate(found.source.template, list(map(form.sizes.index, found.source.symbols)))
