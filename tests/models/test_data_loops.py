@@ -29,7 +29,7 @@ X = np.random.default_rng(3).standard_normal((3, SIZE)).astype(np.float32)
 
 
 def body(nodes: Sequence[onnx.NodeProto], carried: Mapping[str, int], *outputs: str) -> onnx.GraphProto:
-    """Returns the body of a Loop with these carried values (element types), which says `again`."""
+    """Returns the body of a Loop whose carried values have these element types; `again` is its condition."""
     formals = {"i": INT64, "on": BOOL, **carried}
     return helper.make_graph(
         list(nodes),
@@ -61,7 +61,7 @@ def assert_in_the_run(session: treadle.Session) -> None:
 
 
 def growing(limit: str, *, rows: int | str = 3, then: bool = True) -> onnx.ModelProto:
-    """A loop that appends rows, beside a value that keeps its shape, and stacks one of one shape."""
+    """Returns a model whose Loop appends a row to one carried value, keeps the shape of another, and stacks items."""
     w = ModelWriter()
     weights = w.random(SIZE, SIZE)
     nodes = [
@@ -88,7 +88,7 @@ def growing(limit: str, *, rows: int | str = 3, then: bool = True) -> onnx.Model
 @pytest.mark.parametrize("then", [True, False])
 @pytest.mark.parametrize("rows", [3, "rows"])
 def test_a_carried_value_grows(rows: int | str, then: bool) -> None:
-    """The number of iterations depends on an input and on data; one more size is bound in each iteration."""
+    """The number of iterations depends on an input and on data; each iteration binds the body to another size."""
     model = growing("n", rows=rows, then=then)
     session = treadle.Session(model)
     assert_agrees(session, model, *({"x": X, "n": n, "most": 1e9} for n in (1, 2, 7, 100)), {"x": X, "n": 9, "most": 1})
@@ -114,7 +114,7 @@ def test_a_loop_without_iterations_gives_what_it_began_with() -> None:
 
 
 def stacking(name: str = "") -> onnx.GraphProto:
-    """A body that stacks what it carries, until the sum of that is not below `most`."""
+    """Returns a body that stacks its carried value, and ends the loop when the sum of it is not below `most`."""
     nodes = [
         node("Mul", ["s", "s"], f"{name}square"),
         node("Add", [f"{name}square", "x"], f"{name}next"),
@@ -156,7 +156,7 @@ def test_a_condition_may_forbid_the_first_iteration() -> None:
 
 
 def decoding(*, tokens: int | str = "tokens", hidden: int = 16, vocabulary: int = 37) -> onnx.ModelProto:
-    """Greedy decoding in a Loop: the tokens and the past of an attention grow, until a token says the end."""
+    """Returns a model that decodes greedily in a Loop: tokens and the past of an attention grow up to an end."""
     w = ModelWriter(5)
     table, query, key = w.random(vocabulary, hidden), w.random(hidden, hidden), w.random(hidden, hidden)
     end, last, axis = w.constant(np.array([[3]])), w.constant(np.array([-1])), w.constant(np.array([1]))
@@ -247,12 +247,24 @@ def test_a_growing_loop_has_loops_inside(depth: int) -> None:
     assert_in_the_run(session)
 
 
-def test_items_of_unequal_shapes_are_an_error() -> None:
-    """The loop is named, and the session may be used again."""
+def stacking_longer() -> onnx.ModelProto:
+    """Returns a model whose Loop appends `x` to a carried value, and stacks this value too."""
     w = ModelWriter()
     nodes = [node("Identity", ["on"], "again"), node("Concat", ["s", "x"], "longer", axis=0)]
     y = w.op("Loop", "n", "", "x", outputs=2, body=body(nodes, {"s": FLOAT}, "longer", "longer"))
-    model = w.model({"x": (FLOAT, [2]), "n": (INT64, [])}, {y: (FLOAT, None), f"{y}_1": (FLOAT, None)})
+    return w.model({"x": (FLOAT, [2]), "n": (INT64, [])}, {y: (FLOAT, None), f"{y}_1": (FLOAT, None)})
+
+
+def test_no_items_have_the_shape_that_the_first_would_have() -> None:
+    """A loop without iterations asks its body for that."""
+    session = treadle.Session(stacking_longer())
+    last, stacked = session.run({"x": np.ones(2, np.float32), "n": np.array(0)}).values()
+    assert (last.shape, stacked.shape) == ((2,), (0, 4))
+
+
+def test_items_of_unequal_shapes_are_an_error() -> None:
+    """The loop is named, and the session may be used again."""
+    model = stacking_longer()
     session = treadle.Session(model)
     x = np.ones(2, np.float32)
     with pytest.raises(KernelError, match=r"loop0.*another shape than the item before it"):
@@ -278,7 +290,7 @@ def test_an_error_in_a_body_names_its_node() -> None:
 
 
 def endless() -> onnx.ModelProto:
-    """A Loop without an end that changes the shape of what it carries."""
+    """Returns a model whose Loop never ends; each iteration transposes the carried value and adds to it."""
     w = ModelWriter()
     nodes = [
         node("Identity", ["on"], "again"),

@@ -139,8 +139,9 @@ class KernelCache:
     def trim(self) -> None:
         """After a store, removes the least recently used files if the folder may hold more than its limit.
 
-        Looking through the folder takes time for each file in it. So a process does that at its first store, and again
-        when it has stored a quarter of what was free then: other processes may have stored as much.
+        Looking through the folder takes time for each file in it. So a process looks after its first store, and again
+        each time it has stored a quarter of the bytes that were free when it looked. That leaves three quarters for
+        what other processes store meanwhile.
         """
         if not self._stored:
             return

@@ -12,7 +12,7 @@ class Fault(Exception):  # noqa: N818 - one fault of the user's model, caught an
 
 
 class Misfit(Fault):
-    """Operands whose shapes do not fit an op: whoever runs the model would find it, if the node is run."""
+    """Operands whose shapes do not fit an op. Runs that do not reach the node need not fail."""
 
 
 class Unsupported(Fault):
@@ -25,7 +25,7 @@ class Faults:
     def __init__(self) -> None:
         self._found: dict[str, bool] = {}
         self.only_misfits = True
-        """Whether all that was found are misfits."""
+        """Whether no other kind of fault was found."""
 
     def __bool__(self) -> bool:
         return bool(self._found)

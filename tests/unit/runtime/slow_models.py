@@ -24,7 +24,8 @@ def long_kernels(count: int = 1200) -> tuple[treadle.Session, dict[str, np.ndarr
 
 
 def endless_loop():
-    """A session of an ONNX Loop without an end, whose result changes in each iteration: else it would be left out."""
+    """Returns a session of an ONNX Loop that never ends. Its body negates the carried value: trim_loops would
+    leave out a loop that changes nothing."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Neg", ["carried"], ["next"])],
         "body",

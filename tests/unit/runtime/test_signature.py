@@ -53,7 +53,7 @@ def test_arrays_with_another_signature_are_checked(cached: CachedSignature, give
 
 def test_arrays_that_are_just_as_declared_are_taken_as_they_are() -> None:
     """
-    Not a view of them, which takes as long as a small kernel, whatever their sizes.
+    The run gets the caller's arrays: making a view of one takes as long as a small kernel.
     """
     for rows in (4, 0, 7):
         a = np.ones((rows, 3), np.float32)

@@ -38,8 +38,13 @@ class Quantized:
 
 @dataclass(frozen=True, slots=True)
 class LowBits:
-    """The constant operands of the DequantizeLinear that made a matrix: `numbers` i8 or u8 that fit in `bits` bits, and
-    their scales and zero points: one, one for each place on `axis`, or one for each `block` of places on it."""
+    """The constant operands of the DequantizeLinear that made a matrix.
+
+    Attributes:
+        numbers: The matrix, i8 or u8. Its elements fit in `bits` bits.
+        scale: One in all, one for each index of `axis`, or a matrix with one for each block of `block` indices of it.
+        zero: The zero points, of the shape of `scale`.
+    """
 
     numbers: Array
     scale: Array
@@ -63,11 +68,11 @@ class Builder:
         self.quantized: dict[Value, Quantized] = {}
         """Dequantized values, with the quantized operands that they came from."""
         self.few_bits: dict[Value, int] = {}
-        """Constants of bytes whose elements have fewer bits in the model, with how many."""
+        """Constants i8 or u8 that have an element type of 2 or 4 bits in the model -> its number of bits."""
         self.low_bits: dict[Value, LowBits] = {}
-        """Matrices that were dequantized from such constants."""
+        """Matrices that were dequantized from such constants -> the operands."""
         self.spare: set[Node] = set()
-        """Nodes that are not needed unless something reads their results."""
+        """Nodes that the importer drops at the end if nothing reads their results."""
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """The result of a new node."""

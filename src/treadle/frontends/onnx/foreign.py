@@ -175,7 +175,7 @@ def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
 
 
 def stored_tensor(binding: Binding) -> onnx.TensorProto | None:
-    """The tensor that `opaque_tensor` made an opaque value of; None for other values."""
+    """The tensor of an opaque value that `opaque_tensor` made; None for other values."""
     if not isinstance(binding, Opaque) or len(binding.nodes) != 1 or binding.nodes[0].op_type != "Constant":
         return None
     tensors = [attribute.t for attribute in binding.nodes[0].attribute if attribute.name == "value"]
@@ -183,7 +183,7 @@ def stored_tensor(binding: Binding) -> onnx.TensorProto | None:
 
 
 def opaque_list(name: str, found: TensorList) -> Opaque:
-    """The list called `name` as a sequence that its elements make."""
+    """An opaque sequence called `name` of the elements of `found`."""
     names = [f"{name}[{number}]" for number in range(len(found.values))]
     if found.stack is not None:
         node = helper.make_node("SplitToSequence", names, [name], axis=0, keepdims=0)

@@ -287,7 +287,7 @@ class _Importer(ControlFlow):
         return None if result is None else [result]
 
     def _with_bytes(self, proto: onnx.NodeProto, env: Mapping[str, Binding]) -> Mapping[str, Binding]:
-        """`env` in which constants of few bits that `proto`, if it is a DequantizeLinear, reads are bytes."""
+        """`env`, in which the constants of 2 or 4 bits that a DequantizeLinear reads become constants i8 or u8."""
         if proto.op_type != "DequantizeLinear" or not reads_opaque(proto.input, env):
             return env
         found: dict[str, Binding] = {}
@@ -361,8 +361,8 @@ class _Importer(ControlFlow):
     def body(self, proto: onnx.GraphProto, scope: Scope, *, stacked: bool) -> Imported | None:
         """The graph of a body whose operands are in the scope; None if it cannot be a graph of core nodes.
 
-        An output whose elements are known is a constant. A list is as many outputs as it has values, or one if it has
-        to be `stacked`.
+        An output whose elements are known is a constant. A list is an output for each of its values, or one output if
+        it must be `stacked`.
         """
         self._taken.update(value for value in scope.env.values() if isinstance(value, Value))
         self._known.add_inputs(self._graph.inputs)

@@ -124,9 +124,9 @@ class Known:
         return all(equals(size, same) for size, same in zip(*shapes, strict=True))
 
     def named_dims(self, value: Value) -> Shape | None:
-        """The dimensions of `value`, those that are not known with names; None if not even the rank is known.
+        """The dimensions of `value`, with names for unknown sizes; None if the rank is not known.
 
-        Equal names are equal sizes.
+        Equal names mean equal sizes.
         """
         info = self._info(value)
         if info is None or info.shape is None:
@@ -134,7 +134,7 @@ class Known:
         return tuple(str(dim) if is_expression(dim) else dim for dim in info.shape)
 
     def symbols(self, value: Value) -> frozenset[str] | None:
-        """The names of all sizes on which the shape of `value` depends; None if its rank is not known."""
+        """The names of all sizes that the shape of `value` depends on; None if its rank is not known."""
         info = self._info(value)
         if info is None or info.shape is None:
             return None

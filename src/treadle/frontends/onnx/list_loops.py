@@ -1,4 +1,4 @@
-"""Loops that carry lists of tensors: what they append are stacked values."""
+"""Loops that carry lists of tensors: the elements that they append become stacked values."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class WithoutLists:
-    """A Loop that carries no lists. Its last stacked values are the elements that the others append, in order.
+    """A Loop without lists, made of one with lists. Its last stacked results are the appended elements, in order.
 
     Attributes:
-        proto: The node.
-        operands: The numbers of the operands of the node with lists that it has.
-        stacked: The numbers of those that are lists still, of which the body has stacked elements.
-        unchanged: Lists that the body gives as it takes them, by its names for them.
-        appended: What becomes of other lists, by the number of the carried value.
+        proto: The node without lists.
+        operands: The operands that it keeps, by their numbers in the node with lists.
+        stacked: Those of them that are lists. Each is carried as one stacked value.
+        unchanged: The lists that the body returns unchanged, by their names in the body.
+        appended: The lists that the body only appends to, by the number of the carried value.
     """
 
     proto: onnx.NodeProto
@@ -55,7 +55,7 @@ class WithoutLists:
 
     @property
     def uniform(self) -> int:
-        """How many stacked values there are for appended elements."""
+        """How many stacked results are appended elements."""
         return sum(each.count for each in self.appended.values())
 
     def results(self, found: Sequence[Value], b: Builder) -> list[Value | TensorList] | None:
@@ -129,7 +129,7 @@ def without_lists(proto: onnx.NodeProto, lists: Mapping[int, TensorList]) -> Wit
 def _appends(body: onnx.GraphProto, formal: str, result: str) -> list[int] | None:
     """The numbers of the nodes that append to the list `formal`, in order, so that it becomes `result`.
 
-    None if something else is done to the list, or reads it, unless it stays as it is.
+    No numbers if the list stays as it is. None if the body changes the list in another way, or reads it and changes it.
     """
     makers = {name: number for number, node in enumerate(body.node) for name in node.output}
     chain: list[int] = []
@@ -153,7 +153,7 @@ def _appends(body: onnx.GraphProto, formal: str, result: str) -> list[int] | Non
 
 
 def _interleaved(parts: Sequence[Value], b: Builder) -> Value:
-    """The items of stacked values as one: the first of each, the second of each, and so on."""
+    """One stacked value of all items of `parts`: the first item of each, then the second of each, and so on."""
     if len(parts) == 1:
         return parts[0]
     return merged(b.add("concat", *(b.add("unsqueeze", part, b.integers([1])) for part in parts), axis=1), 0, b)

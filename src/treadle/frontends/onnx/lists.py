@@ -19,8 +19,7 @@ class TensorList:
     Attributes:
         dtype: Of all elements.
         items: The elements, if their number is known.
-        stack: The elements as items of one value along its first axis, if they are known to have one shape. A list
-            without `items` has it.
+        stack: One value whose items along the first axis are the elements. A list has either `items` or a stack.
     """
 
     dtype: DType

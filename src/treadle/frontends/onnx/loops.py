@@ -24,7 +24,7 @@ MOST_PADDED_BYTES = 1 << 26
 """A loop that a condition may end gets memory for all iterations up to this size. Else its size is not known before."""
 
 _MOST_IMPORTS = 3
-"""How often a body is imported until the dimensions of its carried values are found to be the same."""
+"""A body is imported at most this often to find which dimensions of its carried values do not change."""
 
 _LAST, _BEFORE_FIRST = -1, -(1 << 63)
 
@@ -50,7 +50,7 @@ class Formal:
 
     @property
     def changing(self) -> frozenset[str]:
-        """The names of dimensions that may be others in each iteration."""
+        """The names of the dimensions that may change from iteration to iteration."""
         dims = enumerate(self.dims or ())
         return frozenset(self._name(axis) for axis, dim in dims if dim is None)
 
@@ -60,9 +60,13 @@ class Formal:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A body as a graph, the dimensions of its outputs as far as they are known, and the names of sizes in them.
+    """A body as a graph.
 
-    `lists` has the form of each list that the body gives, which several outputs may hold.
+    Attributes:
+        graph: The body.
+        dims: The dimensions of each output, as far as they are known.
+        symbols: The names of the sizes that the shape of each output depends on; None if its rank is not known.
+        lists: For each result of the body None, or the form of a list, whose values are outputs.
     """
 
     graph: Graph
@@ -86,7 +90,7 @@ class Retries:
 class LoopNode:
     """A Loop or Scan. `sliced` has the values of which each iteration takes the item of its number.
 
-    Of the last `uniform` stacked values the items are known to have one shape, or there is no core loop.
+    There is no core loop unless the items of each of the last `uniform` stacked values are known to have one shape.
     """
 
     limit: Value | None

@@ -109,7 +109,7 @@ class ListOf:
 
 
 def drop_unread_lists(graph: Graph) -> None:
-    """Remove the nodes of `graph` that make lists which nothing reads: their items are known."""
+    """Remove the nodes of `graph` that make lists which nothing reads, since their items are known."""
     graph.drop_unread(_makes_lists)
 
 

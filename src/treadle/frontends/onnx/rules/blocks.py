@@ -19,14 +19,14 @@ from treadle.ops.op import Array
 from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE, WIDTHS
 
 _ROUNDED = 4
-"""The accuracy level from which on the left factor may have 8 bits."""
+"""The accuracy level that allows a left factor of 8 bits."""
 
 
 def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
     """MatMulNBits(a, w, scales, zeros, groups, bias) -> a times the weights as they are stored.
 
-    With accuracy_level 4 the left factor is rounded to 8 bits block by block, as the operator allows. Where `groups`
-    says which block each place of the depth belongs to, or blocks are short, weights are dequantized once.
+    With accuracy_level 4 the left factor is rounded to 8 bits block by block, as the operator allows. The weights are
+    dequantized once if `groups` says which block each index of the depth belongs to, and if blocks are short.
     """
     if node.integer("weight_prepacked", 0):
         raise Unsupported("attribute 'weight_prepacked' must be 0: other layouts are those of CUDA")
@@ -53,8 +53,8 @@ class Stored:
     block: int
 
     def times(self, a: Value, b: Builder, weights: Value | None, *, rounds: bool) -> Value:
-        """`a` times the transposed matrix, in the dtype of `a`. `weights` is the constant that holds the same bytes, if
-        there is one."""
+        """`a` times the transposed matrix, in the dtype of `a`. If `weights` is given, it is a constant of the same
+        bytes, which is read where it has the shape of the blocks."""
         shape = b.known.array(weights) if weights is not None else None
         held = weights if shape is not None and shape.shape == self.weights.shape else b.constant(self.weights)
         wide = a if a.dtype == dtypes.f32 else b.add("cast", a, to=dtypes.f32)
@@ -77,7 +77,7 @@ def _stored(node: OnnxNode) -> Stored:
 
 
 def _regrouped(node: OnnxNode, stored: Stored) -> Array:
-    """The weights f32 [N, K]."""
+    """The dequantized weights f32 [N, K]."""
     depth, blocks = node.integer("K", 0), stored.weights.shape[1]
     group = node.array(4)
     if group is None and node.optional(4) is not None:

@@ -31,8 +31,8 @@ _PARAMETERS: dict[str, tuple[float | None, ...]] = {
 def functions_of(node: OnnxNode, defaults: Sequence[str], directions: int) -> tuple[Expr, ...] | None:
     """The functions of the node in the order of the operator; None if they are `defaults`, and nothing is clipped.
 
-    What activates gates is clipped, not what activates a finished cell. Raises Unsupported for directions with
-    different functions, and where the result is not f32 or f64.
+    `clip` limits the operands of the functions of gates, not that of the function of the finished cell. Raises
+    Unsupported for directions with different functions, and where the result is not f32 or f64.
     """
     given = node.texts("activations")
     names = [name.lower() for name in given or tuple(defaults) * directions]

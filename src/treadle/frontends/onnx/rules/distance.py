@@ -24,8 +24,8 @@ def cdist(node: OnnxNode, b: Builder) -> Value:
 def distances(a: Value, c: Value, metric: str, b: Builder) -> Value:
     """The distances [M, K] by `metric` between the rows of a [M, N] and of c [K, N].
 
-    Squares of Euclidean distances are |a|^2 + |c|^2 - 2 a c, less the mean of c, which both lose first: the digits that
-    are lost are those of points far from the mean.
+    Squared Euclidean distances are |a|^2 + |c|^2 - 2 a c. The mean of the rows of c is subtracted from a and c first,
+    so that only points far from this mean lose digits.
     """
     if metric in ("sqeuclidean", "euclidean"):
         squares = _squares(a, c, b)

@@ -98,8 +98,10 @@ def _places(b: Builder, x: Value) -> Value:
 
 
 def tensor_scatter(node: OnnxNode, b: Builder) -> Value | None:
-    """TensorScatter(past, update, starts) -> the past with each update from its start on along `axis`; behind the end
-    of the axis an update goes on at its begin if `mode` is circular."""
+    """TensorScatter(past, update, starts) -> the past, in which each update replaces what follows its start on `axis`.
+
+    An update that goes beyond the end of the axis continues at its beginning if `mode` is circular.
+    """
     past, update, starts = node.input(0), node.input(1), node.optional(2)
     rank, circular = node.rank(), node.choice("mode", "linear", "linear", "circular") == "circular"
     if rank is None or rank < 2 or past.dtype == dtypes.string:

@@ -62,8 +62,8 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
 
 
 def _pixels(images: Value, down: _Axis, across: _Axis, padding: str, b: Builder) -> Iterator[tuple[Value, list[Value]]]:
-    """Each pixel that a place mixes: its row in the table of all pixels [N, rows, columns], and factors of its weight,
-    of the same shape; no factors for the nearest pixel, unless it may be outside."""
+    """Yields each pixel that a place mixes: its row in the table of all pixels [N, rows, columns], and factors of its
+    weight, of the same shape. The nearest pixel has no factors unless it may be outside."""
     for (row, row_weight), (column, column_weight) in product(down.pixels, across.pixels):
         places = b.add("add", b.add("mul", _kept(row, down, b), across.size), _kept(column, across, b))
         weights = [weight for weight in (row_weight, column_weight) if weight is not None]
@@ -121,8 +121,10 @@ def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, 
 
 
 def _cubic_weights(part: Value, b: Builder) -> list[Value]:
-    """The weights of the two pixels before a place and the two behind it; `part` of a pixel is between it and the one
-    before (Keys' cubic convolution)."""
+    """The weights of the two pixels before a place and of the two after it (Keys' cubic convolution).
+
+    `part` is the distance of the place from the pixel before it, from 0 to 1.
+    """
     one = b.scalar(1.0, dtypes.f32)
     rest = b.add("sub", one, part)
     return [

@@ -1,6 +1,6 @@
 """Products with constant weights of 2 or 4 bits in the QDQ format, which are multiplied as they are stored.
 
-Their DequantizeLinear is a spare node then: the importer drops those that nothing reads.
+The core nodes of their DequantizeLinear are spare: the importer drops those that nothing reads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE
 
 
 def remember(node: OnnxNode, result: Value, first: int, b: Builder) -> None:
-    """Records what the constant operands of a DequantizeLinear of few bits are, and its core nodes, which were added
-    from number `first` on."""
+    """Records the constant operands of a DequantizeLinear of 2 or 4 bits, and that its core nodes, number `first` and
+    those after it, are spare."""
     x, scale, zero = node.array(0), node.array(1), node.array(2)
     bits = b.few_bits.get(node.input(0))
     b.spare.update(b.graph.nodes[first:])
@@ -32,8 +32,10 @@ def remember(node: OnnxNode, result: Value, first: int, b: Builder) -> None:
 
 
 def matmul_of_low_bits(left: Value, right: Value, b: Builder, *, transposed: bool) -> Value | None:
-    """The product with a matrix that DequantizeLinear made of few bits, which may come `transposed`; None if `right` is
-    no such matrix, or its blocks do not lie along the depth."""
+    """The product with a matrix that DequantizeLinear made of 2 or 4 bits, [columns, depth] if `transposed`.
+
+    None if `right` is no such matrix, or its blocks do not lie along the depth.
+    """
     held = b.low_bits.get(right)
     dims = b.known.dims(left)
     if held is None or left.dtype != dtypes.f32 or not dims:
@@ -57,7 +59,7 @@ def matmul_of_low_bits(left: Value, right: Value, b: Builder, *, transposed: boo
 
 
 def _stored(numbers: Array, scale: Array, zero: Array, block: int, bits: int) -> Stored:
-    """The matrix [columns, depth] of numbers in blocks along the depth; signed numbers become unsigned."""
+    """The matrix of `numbers` [columns, depth], packed in blocks along the depth. Signed numbers become unsigned."""
     columns, depth = numbers.shape
     blocks = scale.shape[1]
     lowest = 1 << (bits - 1) if numbers.dtype == np.int8 else 0

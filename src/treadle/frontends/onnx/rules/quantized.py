@@ -80,7 +80,7 @@ def concat(node: OnnxNode, b: Builder) -> Value:
 
 
 def where(node: OnnxNode, b: Builder) -> Value:
-    """QLinearWhere(condition, x, y): those of the result's scale and zero point stay as they are."""
+    """QLinearWhere(condition, x, y) -> where(condition, x, y), both with the scale and zero point of the result."""
     x, y = (_stored(node, 7, _real(node, at, b), b) for at in (1, 4))
     return b.add("where", node.input(0), x, y)
 

@@ -20,8 +20,8 @@ _WEIGHTS, _SCALES = (1, 2), (8, 10)
 
 
 def dynamic_lstm(node: OnnxNode, b: Builder) -> Sequence[Value]:
-    """DynamicQuantizeLSTM -> the LSTM of the dequantized weights. Inputs and states are not rounded to 8 bits, as they
-    are by ONNX Runtime."""
+    """DynamicQuantizeLSTM -> the LSTM of the dequantized weights. ONNX Runtime rounds inputs and states to 8 bits; this
+    does not."""
     inputs = [node.optional(index) for index in range(_SCALES[0])]
     for weights, scales in zip(_WEIGHTS, _SCALES, strict=True):
         inputs[weights] = b.constant(_dequantized(node, weights, scales))

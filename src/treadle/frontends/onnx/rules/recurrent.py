@@ -48,10 +48,10 @@ def rnn(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
 
 
 def _functions(node: OnnxNode, *defaults: str) -> dict[str, object] | None:
-    """The attribute `functions` of the core op, if the node does not have the activations `defaults`, or clips.
+    """The attribute `functions` of the core op; no attribute for the activations `defaults` without clipping.
 
-    None if the shape of its recurrent weight is not known, and the reference computes the node. Raises Unsupported if
-    that does not: it ignores lengths, activations and clipping.
+    None if the shape of the recurrent weight is not known, so that the reference computes the node. Raises Unsupported
+    if the reference cannot, which ignores lengths, activations and clipping.
     """
     directions = len(_REVERSE[node.choice("direction", "forward", *_REVERSE)])
     found = functions_of(node, defaults, directions)

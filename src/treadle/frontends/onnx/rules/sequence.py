@@ -30,7 +30,7 @@ from treadle.graph.value import Value
 from treadle.ops.op import Array
 
 MOST_ITEMS = 64
-"""A list with more elements, which are items of one value, stays one value."""
+"""A stacked list with more elements is not divided into single values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _erase(sequence: SequenceNode, b: Builder) -> TensorList | None:
 
 
 def _few_items(found: TensorList, b: Builder) -> tuple[Value, ...] | None:
-    """The elements of a list, if they are known and not many items of one value."""
+    """The elements of a list; None if their number is not known, or a stacked list has more than MOST_ITEMS."""
     count = length_of(found, b)
     return None if count is None or (found.items is None and count > MOST_ITEMS) else items_of(found, b)
 
@@ -147,7 +147,7 @@ def _concat(sequence: SequenceNode, b: Builder) -> Value | None:
 
 
 def _unstacked(stack: Value, axis: int, b: Builder, *, new: bool) -> Value | None:
-    """The items of `stack` along `axis`, which is `new` or joins their own."""
+    """The items of `stack` joined along `axis`: a `new` axis, or one that they have."""
     dims = b.known.dims(stack)
     if dims is None or (len(dims) == 1 and not new):
         return None

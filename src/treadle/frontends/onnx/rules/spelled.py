@@ -19,7 +19,7 @@ from treadle.graph.value import Value
 
 
 def required(rule: Rule, what: str) -> Rule:
-    """`rule`, which must succeed: raises Unsupported with `what` it needs where it leaves the node to the reference."""
+    """`rule`, but it raises Unsupported with the message `what` instead of leaving the node to the reference."""
 
     def strict(node: OnnxNode, b: Builder) -> Value | Sequence[Value | None]:
         found = rule(node, b)
@@ -57,7 +57,7 @@ def expand_dims(node: OnnxNode, b: Builder) -> Value:
 def bias_softmax(node: OnnxNode, b: Builder) -> Value:
     """BiasSoftmax(data, bias) -> softmax(data + bias) over all axes from `axis` on.
 
-    The bias lacks axes of the data, or has size 1 there: those before `axis` with is_inner_broadcast 0.
+    The bias broadcasts to the data: along the axes before `axis` with is_inner_broadcast 0.
     """
     rank, bias_rank = node.rank(), node.rank(1)
     if rank is None or bias_rank is None:

@@ -74,8 +74,8 @@ def svm_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
 
 
 def _pair_weights(coefficients: Array, counts: tuple[int, ...], pairs: list[tuple[int, int]]) -> Array:
-    """[vectors, pairs]: what each pair takes of each support vector. A class has one row of coefficients for each of
-    the others."""
+    """The weight of each support vector for each pair of classes [vectors, pairs]. The support vectors of a class have
+    one row of coefficients for each other class."""
     if len(coefficients) < len(counts) - 1:
         raise Fault(f"it needs {len(counts) - 1} rows of coefficients, got {len(coefficients)}")
     ends = np.cumsum((0, *counts))
@@ -130,7 +130,7 @@ def _floats(node: OnnxNode, name: str) -> Array:
 
 
 def _vectors(node: OnnxNode, name: str, count: int) -> Array:
-    """The attribute `name` as a matrix: support vectors are its rows, coefficients have one for each in every row."""
+    """The attribute `name` as a matrix: support vectors [count, features], or coefficients [rows, count]."""
     numbers = _floats(node, name)
     if len(numbers) % count:
         raise Fault(f"the {len(numbers)} numbers of attribute {name!r} cannot be divided among {count} support vectors")

@@ -18,11 +18,11 @@ from treadle.ops.sizes import known_value
 
 
 def gather(e: Emitter, params: Value, indices: Value, axis: int | None = None, batch_dims: int = 0) -> Value:
-    """Select slices along an axis; the first `batch_dims` axes of both go together.
+    """Select slices along an axis. The first `batch_dims` axes of params and indices are the axes of a batch.
 
-    Without an axis it is `batch_dims`, which counts from the end if it is negative.
+    The default of `axis` is `batch_dims`. A negative `batch_dims` counts from the end of the axes of the indices.
 
-    Raises ValueError for more batch axes than there are axes before `axis`, or than the indices have.
+    Raises ValueError if the batch has more axes than there are before `axis`, or than the indices have.
     """
     indices = nonnegative(e, indices)
     if not batch_dims:

@@ -124,7 +124,7 @@ def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], kee
 def count_nonzero(
     e: Emitter, input: Same, axis: Axes = None, keepdims: bool = False, dtype: DType = dtypes.i64
 ) -> Value:
-    """Return the number of elements that are not 0; of texts, of those that are not empty."""
+    """Return the number of elements that are not 0, or of strings that are not empty."""
     kind = input.known_dtype
     if kind is dtypes.boolean:
         nonzero = e.cast(input, dtypes.boolean)

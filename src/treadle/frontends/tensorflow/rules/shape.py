@@ -169,7 +169,7 @@ def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
 
 
 def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
-    """Return a tensor for each one given, with its elements along one axis; "xy" swaps the first two axes."""
+    """Return a tensor for each operand, with its elements along one axis; "xy" swaps the first two axes."""
     sizes = [elements(e.shape(value)) for value in args]
     places = list(range(len(args)))
     if indexing == "xy" and len(args) > 1:
