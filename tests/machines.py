@@ -19,35 +19,38 @@ from treadle.plan.target import Target
 
 @dataclass(frozen=True)
 class Machine:
-    """An instruction set, and the sizes of the data caches as the knob TREADLE_CACHES takes them."""
+    """An instruction set, the sizes of the data caches as the knob TREADLE_CACHES takes them, and a machine
+    model."""
 
     isa: str
     caches: str
     vector_bytes: int
     registers: int
+    model: str
     features: str = ""
 
     def environment(self) -> dict[str, str]:
         """The variables with which treadle compiles for this kind of machine."""
-        return {"TREADLE_ISA": self.isa, "TREADLE_CACHES": self.caches}
+        return {"TREADLE_ISA": self.isa, "TREADLE_CACHES": self.caches, "TREADLE_MACHINE": self.model}
 
     def description(self) -> Target:
         """The machine as lowering sees it, for tests that choose kernels and run none: this CPU may lack the
         instructions."""
         sizes = [int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in self.caches.split(",")]
         triple = "x86_64-unknown-linux-gnu"
-        return Target(self.isa, triple, "x86-64", self.features, self.vector_bytes, self.registers, *sizes)
+        cpu = "x86-64"
+        return Target(self.isa, triple, cpu, self.features, self.vector_bytes, self.registers, *sizes, self.model)
 
     def is_this(self) -> bool:
-        """True if this machine has the same instruction set and data caches, so that `environment` changes nothing."""
+        """True if `environment` changes nothing: this machine has the same instruction set, data caches and model."""
         here, described = targets.detect(), self.description()
-        return (here.isa, here.l1, here.l2, here.l3) == (described.isa, described.l1, described.l2, described.l3)
+        return all(getattr(here, name) == getattr(described, name) for name in ("isa", "l1", "l2", "l3", "model"))
 
 
 MACHINES = {
-    "avx512": Machine("avx512", "48K,1M,32M", 64, 32, "+avx512bf16,+avx512vbmi,+avx512vnni"),
-    "avx2": Machine("avx2", "32K,512K,32M", 32, 16),
-    "generic": Machine("generic", "32K,256K,8M", 16, 16),
+    "avx512": Machine("avx512", "48K,1M,32M", 64, 32, "zen5", "+avx512bf16,+avx512vbmi,+avx512vnni"),
+    "avx2": Machine("avx2", "32K,512K,32M", 32, 16, "generic-avx2"),
+    "generic": Machine("generic", "32K,256K,8M", 16, 16, "generic"),
 }
 """AMD Zen 5, AMD Zen 3, and an x86-64 CPU without either instruction set."""
 

@@ -20,6 +20,7 @@
     │   ├── ProviderError             the matmul provider is unknown or its library is missing
     │   └── SettingsFileError         a file of tuned settings is damaged, or of another model or machine
     ├── KnobError                     a TREADLE_* environment value is impossible
+    ├── MachineFileError              a file of a machine model is damaged, incomplete or missing
     ├── LimitError                    a model asks for more than the limits allow
     │   ├── MemoryLimitError          a run or a load needs more memory than the system has
     │   └── ThreadLimitError          the system lets the process start no more threads
@@ -147,6 +148,10 @@ class ThreadSettingWarning(UserWarning):
 
 class KnobError(TreadleError, ValueError):
     """A TREADLE_* environment variable has an impossible value."""
+
+
+class MachineFileError(TreadleError, ValueError):
+    """A file of a machine model cannot be read, is damaged or lacks a figure; the message names both."""
 
 
 class LimitError(TreadleError):

@@ -61,6 +61,12 @@ def _cache_sizes(text: str) -> tuple[int, int, int]:
     return l1, l2, l3
 
 
+def _machine(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]+|.*\.toml", text):
+        raise ValueError(text)
+    return text
+
+
 _ISAS = ("avx512", "avx2", "generic")
 
 KNOBS: dict[str, Knob] = {
@@ -70,6 +76,8 @@ KNOBS: dict[str, Knob] = {
              "Generate code for this instruction set at most, as if the CPU had no better one."),
         Knob("TREADLE_CACHES", None, _cache_sizes, "sizes of the L1, L2 and L3 data caches, such as 32K,512K,32M",
              "Choose kernels for caches of these sizes: for virtual machines that report wrong ones."),
+        Knob("TREADLE_MACHINE", None, _machine, "a name such as zen3, or the path of a .toml file",
+             "Choose kernels by this machine model instead of the CPU's own."),
         Knob("TREADLE_CACHE", None, _folder, "a folder, or `off`",
              "Folder of compiled kernels and models; `off` keeps none. Default: ~/.cache/treadle."),
         Knob("TREADLE_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from treadle import knobs
+from treadle.codegen.cpu import cpu_id, machine_for
 from treadle.codegen.host import host
 from treadle.codegen.llvm_host import Host
 from treadle.errors import KnobError
+from treadle.plan.machine import digest_of
 from treadle.plan.target import Target
 
 _FEATURES = {
@@ -59,11 +62,17 @@ def _isas_of_the_cpu() -> tuple[str, ...]:
 
 
 def for_isa(isa: str) -> Target:
-    """Returns the target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
+    """Returns the target for `isa` on this CPU.
+
+    Raises KnobError if the CPU lacks it, MachineFileError if TREADLE_MACHINE names a file that cannot be read.
+    """
     isas = _isas_of_the_cpu()
     if isa not in isas:
         raise KnobError(f"TREADLE_ISA={isa}: this CPU offers only {', '.join(isas)}; unset TREADLE_ISA")
-    return _target(isa, knobs.get("TREADLE_CACHES") or tuple(cache_bytes(level) for level in (1, 2, 3)))
+    caches = knobs.get("TREADLE_CACHES") or tuple(cache_bytes(level) for level in (1, 2, 3))
+    model = knobs.get("TREADLE_MACHINE") if isa == best_isa() else None
+    model = model or machine_for(cpu_id(), host().features, isa, isas[0])
+    return replace(_target(isa, caches), model=model, digest=digest_of(model))
 
 
 @lru_cache(maxsize=8)

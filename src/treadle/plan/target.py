@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from treadle.dtypes import DType
+from treadle.errors import MachineFileError
+from treadle.plan.machine import GENERIC, MachineModel, machine_model
 
 LINE = 64
 """Bytes of a cache line, in which lowerings and kernels count what they ask for ahead."""
@@ -14,7 +16,8 @@ class Target:
 
     `isa` is the family (`avx512`, `avx2`, `generic`), `cpu` and `features` what LLVM is told,
     `vector_bytes` and `registers` the size and number of vector registers, `l1` / `l2` / `l3` cache
-    sizes in bytes as seen by one core.
+    sizes in bytes as seen by one core. `model` names the machine model, by default the generic one
+    of `isa`, and `digest` identifies its content: names in the cache folder depend on both.
     """
 
     isa: str
@@ -26,6 +29,22 @@ class Target:
     l1: int
     l2: int
     l3: int
+    model: str = ""
+    digest: str = ""
+
+    @property
+    def machine(self) -> MachineModel:
+        """What the cost model assumes of the CPU.
+
+        Raises MachineFileError if its file is damaged, or holds for another instruction set.
+        """
+        found = machine_model(self.model or GENERIC[self.isa], self.digest)
+        if found.isa != self.isa:
+            raise MachineFileError(
+                f"machine {self.model!r}: wanted figures for {self.isa}, got some for {found.isa}; "
+                f"set TREADLE_MACHINE to another model or unset it"
+            )
+        return found
 
     @property
     def last_cache(self) -> int:

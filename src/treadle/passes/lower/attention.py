@@ -13,10 +13,11 @@ from treadle.graph.value import Value
 from treadle.passes.lower.attention_mask import can_hide
 from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands, packed_rows
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
-from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, AttentionSpec
 from treadle.plan.kernels.register_block import UNROLL
+from treadle.plan.machine import MachineModel
 
 _POWER_NS = 5.0
 """Time of the softmax of one vector of scores."""
@@ -91,7 +92,7 @@ def _attention_call(
     if texts is not None:
         batch = (texts.count, *batch)
     units = elements(batch) * blocks
-    unit_ns = _block_ns(products, dtype, ceil_div(longest, lanes) * keys / blocks)
+    unit_ns = _block_ns(products, dtype, ceil_div(longest, lanes) * keys / blocks, ctx.machine)
     chunks, per_chunk = partition(units, unit_ns)
     args = AttentionArgs(
         queries=queries,
@@ -129,7 +130,7 @@ def _attention_call(
     whole_ns = units * unit_ns
     if texts is not None:  # most blocks of short texts are empty
         spec, operands = _packed_spec(spec, products), (*operands, texts.offsets)
-        whole_ns = elements(products.batch) * _block_ns(products, dtype, ceil_div(queries, lanes) * keys)
+        whole_ns = elements(products.batch) * _block_ns(products, dtype, ceil_div(queries, lanes) * keys, ctx.machine)
     return ctx.call(
         node,
         spec,
@@ -138,7 +139,7 @@ def _attention_call(
         args=args,
         chunks=chunks,
         flops=2.0 * elements((*products.batch, queries, keys)) * ((2 * depth if products.bf16_dot else depth) + width),
-        cost=CALL_NS + whole_ns,
+        cost=ctx.machine.call_ns + whole_ns,
         scratch=scratch * dtype.size,
     )
 
@@ -221,10 +222,10 @@ def _edge(queries: int, vectors: int, lanes: int) -> int:
     return ceil_div(queries % width, lanes)
 
 
-def _block_ns(products: Products, dtype: DType, vectors: float) -> float:
+def _block_ns(products: Products, dtype: DType, vectors: float, machine: MachineModel) -> float:
     """Estimated time of one block of queries, which has `vectors` vectors of scores."""
     width = products.width / 2 if products.bf16_dot else products.width
-    return vectors * (2.0 * (products.depth + width) / FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4)
+    return vectors * (machine.fma_ns * (products.depth + width) + _POWER_NS * dtype.size / 4)
 
 
 def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:

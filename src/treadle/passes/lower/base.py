@@ -23,16 +23,6 @@ from treadle.provider import Provider
 
 Array = np.ndarray[Any, Any]
 
-BYTES_PER_NS = searches.BYTES_PER_NS
-"""Memory traffic of one core that the cost model assumes."""
-
-FLOPS_PER_LANE_NS = 6.0
-"""Floating-point operations that the cost model expects of one lane in a ns."""
-
-CALL_NS = 60.0
-"""Estimated time of calling a kernel."""
-
-
 _RESIDENT_SHARE = 0.5
 """The part of the last cache that a model's weights may fill and stay resident from one run to the next: some kernels
 pack them in a larger form, and activations use the cache too."""
@@ -67,6 +57,7 @@ class LowerContext:
         self.graph = graph
         self.provider = provider
         self.target = target
+        self.machine = target.machine
         self.math = math
         self.batch_invariant = batch_invariant or math == "exact"
         """Whether no result may depend on how many images or rows are computed with it."""
@@ -116,8 +107,12 @@ class LowerContext:
 
     def flops_ns(self, flops: float, bytes_: float, efficiency: float = 0.7) -> float:
         """Estimated time of `flops` fp32 operations and `bytes_` of traffic on one core."""
-        per_ns = self.target.vector_bytes / 4 * FLOPS_PER_LANE_NS * efficiency
-        return CALL_NS + real_maximum(flops / per_ns, bytes_ / BYTES_PER_NS)
+        per_ns = self.target.vector_bytes / 4 * self.machine.flops_per_lane_ns * efficiency
+        return self.machine.call_ns + real_maximum(flops / per_ns, self.moved_ns(bytes_))
+
+    def moved_ns(self, bytes_: float) -> float:
+        """Estimated time in which one core reads or writes `bytes_` that kernels hand to each other."""
+        return bytes_ / self.machine.l3_bytes_per_ns
 
     def call(
         self,

@@ -10,7 +10,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.block_matmul import OWN_INPUTS, repacked, unpacked
-from treadle.passes.lower.base import BYTES_PER_NS, FLOPS_PER_LANE_NS, Array, LowerContext, partition
+from treadle.passes.lower.base import Array, LowerContext, partition
 from treadle.passes.lower.gemm_tiles import MAX_OPEN_ROWS, MAX_ROWS, Tile, cut_open_rows, cut_rows
 from treadle.plan.call import Call
 from treadle.plan.kernels.block_matmul import (
@@ -61,7 +61,7 @@ def _left_of(bits: int, target: Target) -> Left:
 
 def _left_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides: Value, rows: int, depth: int) -> Call:
     depth_blocks = sides.static_shape[-1]
-    row_ns = (2.0 if left == "real" else 5.0) * depth * f32.size / BYTES_PER_NS
+    row_ns = ctx.moved_ns((2.0 if left == "real" else 5.0) * depth * f32.size)
     chunks, per_chunk = partition(rows, row_ns)
     spec = BlockLeftSpec(bits=node.attrs["bits"], block=node.attrs["block"], left=left)
     args = BlockLeftArgs(units=rows, units_per_chunk=per_chunk, depth=depth, depth_blocks=depth_blocks)
@@ -78,9 +78,7 @@ def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides
     depth = depth_blocks * node.attrs["block"]
     panel_bytes = width * depth_blocks * (block_bytes + f32.size + (0 if zeros is None else zeros.known_dtype.size))
     steps = tile.height + 1.0
-    unit_ns = real_maximum(
-        2.0 * steps * PANEL_VECTORS * depth / FLOPS_PER_LANE_NS, panel_bytes / (BYTES_PER_NS * tile.blocks)
-    )
+    unit_ns = real_maximum(ctx.machine.fma_ns * steps * PANEL_VECTORS * depth, ctx.moved_ns(panel_bytes) / tile.blocks)
     units = panels * tile.blocks
     unpacks = _unpacks(tile, left, ctx)
     chunks, per_chunk = partition(units, unit_ns)

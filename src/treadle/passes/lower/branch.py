@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.graph.dim import real_maximum
 from treadle.graph.node import Node
 from treadle.ops.sizes import known_value
-from treadle.passes.lower.base import CALL_NS, LowerContext
+from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Branch
 
@@ -29,7 +29,7 @@ def lower_branch(node: Node, ctx: LowerContext) -> list[Call] | None:
             writes=tuple(node.outputs),
             reads=tuple(reads),
             control=Branch(yes, no),
-            cost=CALL_NS + real_maximum(*costs),
+            cost=ctx.machine.call_ns + real_maximum(*costs),
             flops=real_maximum(*flops),
             traffic=real_maximum(*traffic),
         )

@@ -11,7 +11,7 @@ from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.ops.elementwise import evaluate_expr
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import CALL_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.passes.lower.expr import element_ns, may_fail
 from treadle.plan.call import Call
 from treadle.plan.kernels.byte_table import ByteTableArgs, ByteTableSpec
@@ -52,6 +52,6 @@ def lower_byte_table(
         (operands[0], table),
         args=ByteTableArgs(elements=elements, elements_per_chunk=per_chunk),
         chunks=chunks,
-        cost=CALL_NS + each * elements,
+        cost=ctx.machine.call_ns + each * elements,
         traffic=2.0 * elements,
     )

@@ -10,7 +10,7 @@ from treadle.graph.dim import at_least, at_most, ceil_div, equals, hint_of, maxi
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.kernels.copy import (
@@ -117,11 +117,11 @@ def copy_call(
     across = next((axis for axis in outer if equals(axis.source, 1) and not equals(axis.size, 0)), None)
     traffic = 2.0 * total * size
     rows = total / maximum(inner.size, 1)
-    cost = traffic / BYTES_PER_NS + rows * (2.0 if hint_of(inner.size) <= _SHORT_ROW else 1.0)
+    cost = ctx.moved_ns(traffic) + rows * (2.0 if hint_of(inner.size) <= _SHORT_ROW else 1.0)
     starts = target_start, source_start
     ways = next((ways for ways in _WAYS if equals(inner.size, ways)), None)
     if across is not None and ways is not None and equals(across.target, ways):
-        copy = _Copy(node, ctx, target, source, starts, traffic / BYTES_PER_NS, traffic)
+        copy = _Copy(node, ctx, target, source, starts, ctx.moved_ns(traffic), traffic)
         return copy.interleaved([axis for axis in outer if axis is not across], ways, inner, across)
     copy = _Copy(node, ctx, target, source, starts, cost, traffic)
     strided = not equals(inner.source, 0) and not equals(inner.source, 1)
@@ -224,5 +224,5 @@ class _Copy:
             args=args,
             chunks=chunks,
             traffic=self.traffic,
-            cost=CALL_NS + self.cost,
+            cost=self.ctx.machine.call_ns + self.cost,
         )

@@ -6,7 +6,7 @@ from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.along_axis import parts_around_axis
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
 
@@ -20,7 +20,7 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
     (outer, size, inner), dtype = parts, x.known_dtype
     units = outer if not equals(size * inner, 0) else 0
     single = equals(inner, 1)
-    cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(x.static_shape) if single else 0)
+    cost = ctx.moved_ns(3.0 * nbytes(x)) + (elements(x.static_shape) if single else 0)
     chunks, per_chunk = partition(units, cost / maximum(units, 1))
     spec = CumsumSpec(
         dtype=dtype,
@@ -29,4 +29,4 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
         single=single,
     )
     args = CumsumArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
-    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=ctx.machine.call_ns + cost)]

@@ -6,7 +6,7 @@ from treadle.graph.dim import ceil_div, equals, floor_int, is_expression, maximu
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.broadcast import Access, access_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
@@ -58,7 +58,7 @@ def lower_expr(
     tabulated = lower_byte_table(node, expr, results, reads, elements, ctx) if len(access.sizes) == 1 else None
     if tabulated is not None:
         return [tabulated]
-    each = real_maximum(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
+    each = real_maximum(element_ns(expr, ctx.target), ctx.moved_ns(traffic / elements))
     steady = tuple(equals(strides[-1], 0) for strides in access.strides[1:])
     args: KernelArgs[int]
     if len(access.sizes) == 1:
@@ -77,7 +77,7 @@ def lower_expr(
             tuple(reads),
             args=args,
             chunks=chunks,
-            cost=CALL_NS + each * elements,
+            cost=ctx.machine.call_ns + each * elements,
             flops=1.0 * (elements * sum(step.op != "const" for step in expr.steps)),
             traffic=traffic,
         )

@@ -9,7 +9,7 @@ from treadle.graph.dim import ceil_div, equals, hint_of, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
@@ -149,7 +149,7 @@ class _Gather:
         """The call of a kernel that reads x and indices."""
         node = self.node
         reads = (node.operand(0), node.operand(1))
-        cost = CALL_NS + self._cost
+        cost = self.ctx.machine.call_ns + self._cost
         return self.ctx.call(
             node, spec, (node.output,), reads, args=args, chunks=chunks, traffic=self._traffic, cost=cost
         )
@@ -160,4 +160,4 @@ class _Gather:
 
     @property
     def _cost(self) -> float:
-        return self._traffic / BYTES_PER_NS + self.lookups * PICK_NS
+        return self.ctx.moved_ns(self._traffic) + self.lookups * PICK_NS

@@ -11,7 +11,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.reduce import reduced_axes
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
 from treadle.passes.lower.reduce import HOW, Passes, Step, plain_steps
 from treadle.plan.call import Call
@@ -46,7 +46,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     count = elements(shape[axis] for axis in axes)
     passes = Passes(node, ctx, how, dtype, count, (x,), None)
-    pieces, piece = passes.pieces(step, dtype.size / BYTES_PER_NS)
+    pieces, piece = passes.pieces(step, ctx.moved_ns(dtype.size))
     target = y if equals(pieces, 1) else passes.temporary((step.outer, pieces, step.width))
 
     lanes = ctx.target.vector_bytes // passes.folded(x).size
@@ -75,7 +75,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     units = step.outer * pieces * inner
     picks = elements(shape)
     traffic = picks * row + nbytes(indices) + nbytes(target)
-    cost = traffic / BYTES_PER_NS + picks * PICK_NS
+    cost = ctx.moved_ns(traffic) + picks * PICK_NS
     chunks, per_chunk = partition(units, cost / maximum(units, 1))
     args = GatherReduceArgs(
         units=units,
@@ -97,7 +97,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         reads,
         args=args,
         chunks=chunks,
-        cost=CALL_NS + cost,
+        cost=ctx.machine.call_ns + cost,
         flops=picks * length,
         traffic=traffic,
     )

@@ -12,7 +12,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_number, bits_of_real
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, table
-from treadle.passes.lower.base import CALL_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
 
@@ -71,7 +71,9 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         taps=taps,
         coefficient=bits_of_number(node.attrs.get("cubic_coeff", -0.75)),
     )
-    call = ctx.call(node, spec, (indices, weights), (), args=args, chunks=chunks, cost=CALL_NS + out * _POSITION_NS)
+    call = ctx.call(
+        node, spec, (indices, weights), (), args=args, chunks=chunks, cost=ctx.machine.call_ns + out * _POSITION_NS
+    )
     return Taps(indices, weights, out, taps, (call,))
 
 

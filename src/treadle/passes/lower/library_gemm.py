@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from treadle.dtypes import DType
 from treadle.graph.node import Node
-from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.passes.lower.gemm_operands import Matrices, Operands, operands_of
 from treadle.passes.lower.matmul import lower_matmul
@@ -140,7 +140,7 @@ def _piece(size: int, chunks: int) -> int:
 
 def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provider: Provider) -> Call:
     flops = 2.0 * product.batches * product.rows * product.columns * product.depth
-    ns = flops / (ctx.target.lanes(dtype) * FLOPS_PER_LANE_NS)
+    ns = flops / (ctx.target.lanes(dtype) * ctx.machine.flops_per_lane_ns)
     partition = _partition(product, ns, dtype.size)
     a, b, out = product.a, product.b, product.out
     return ctx.call(
@@ -171,5 +171,5 @@ def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provid
         ),
         chunks=partition.batch_chunks * partition.row_chunks * partition.column_chunks,
         flops=flops,
-        cost=CALL_NS + ns,
+        cost=ctx.machine.call_ns + ns,
     )

@@ -13,7 +13,7 @@ from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, strides_of, text
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE, LookupArgs, LookupSpec
 
@@ -62,7 +62,7 @@ def call_of(node: Node, ctx: LowerContext, lookup: Lookup) -> Call:
     units = elements(counts[:-1]) if elements(counts) else 0
     looked_up = (counts[-1] - (high - low)) * maximum(units, 1)
     traffic = 2.0 * nbytes(y)
-    cost = traffic / BYTES_PER_NS + looked_up * _PLACE_NS + units
+    cost = ctx.moved_ns(traffic) + looked_up * _PLACE_NS + units
     chunks, per_chunk = partition(units, cost / maximum(units, 1))
     spec = LookupSpec(size=x.known_dtype.size, rank=len(counts), single=lookup.run == 1)
     args = LookupArgs(
@@ -74,7 +74,7 @@ def call_of(node: Node, ctx: LowerContext, lookup: Lookup) -> Call:
         sizes=tuple(maximum(count, 1) for count in counts),
     )
     reads = (x, lookup.table, lookup.value)
-    return ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)
+    return ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, traffic=traffic, cost=ctx.machine.call_ns + cost)
 
 
 def _merged(places: list[Table], sizes: Sequence[int], run: int) -> tuple[list[Table], int]:

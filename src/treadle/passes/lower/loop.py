@@ -8,7 +8,7 @@ from treadle.graph.value import Value
 from treadle.ops.loop import form_of, most_iterations
 from treadle.ops.sizes import known_value
 from treadle.passes.infer_shapes import info_of
-from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Loop
 
@@ -47,7 +47,7 @@ def lower_loop(node: Node, ctx: LowerContext) -> list[Call] | None:
                 body, form.carried, form.stacked, limit is not None, condition is not None, node.attrs["decides"]
             ),
             sizes=(-1 if most is None else most, *map(nbytes, results), *map(_item_bytes, (*stacked, *sliced))),
-            cost=CALL_NS + times * sum(call.cost for call in body.calls),
+            cost=ctx.machine.call_ns + times * sum(call.cost for call in body.calls),
             flops=times * sum(call.flops for call in body.calls),
             traffic=times * sum(call.traffic for call in body.calls),
         )

@@ -9,7 +9,7 @@ from treadle.graph.dim import ceil_div, divides, equals, is_expression, minimum,
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor, shares_panels
 from treadle.passes.lower.gemm_tiles import (
@@ -29,7 +29,6 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
 from treadle.plan.kernels.register_block import FINISHED_TOGETHER, UNROLL
-from treadle.plan.target import Target
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
 
@@ -116,7 +115,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         right = packed_bytes(ctx, product, width)
     else:
         right = packed_bf16(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
-    tiling = _choose_tiling(product, tile, dtype, ctx.target, right.copies, each)
+    tiling = _choose_tiling(ctx, product, tile, dtype, copies=right.copies, each=each)
     grid = tiling.grid
     calls = []
     if shares_panels(product, right, grid.block_chunks):
@@ -183,14 +182,17 @@ class _Tiling:
     streams: bool
 
 
-def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, copies: bool, each: int) -> _Tiling:
+def _choose_tiling(
+    ctx: LowerContext, product: Operands, tile: Tile, dtype: DType, *, copies: bool, each: int
+) -> _Tiling:
+    target = ctx.target
     rows, columns, depth = product.rows, product.columns, product.depth
     lanes = target.lanes(dtype)
     width = tile.vectors * lanes
     panels = ceil_div(columns, width)
     panel_ns = real_maximum(
-        tile.blocks * 2.0 * tile.height * width * depth / (lanes * FLOPS_PER_LANE_NS),
-        depth * width * dtype.size / BYTES_PER_NS,
+        ctx.machine.fma_ns * tile.blocks * tile.height * tile.vectors * depth,
+        ctx.moved_ns(depth * width * dtype.size),
     )
     a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
     moved = (rows * depth + depth * columns + rows * columns) * dtype.size
@@ -200,7 +202,7 @@ def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, 
         parts = choose_parts(depth, dtype.size, tile, panels, lanes, packed=product.b.value.is_constant)
     block_ns = panel_ns / tile.blocks
     grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, parts.share)
-    return _Tiling(grid, panels, parts, CALL_NS + product.batches * panels * panel_ns, streams)
+    return _Tiling(grid, panels, parts, ctx.machine.call_ns + product.batches * panels * panel_ns, streams)
 
 
 def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, epilogue: bool) -> int:
@@ -249,7 +251,7 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
     lanes = ctx.target.lanes(dtype)
     blocks = ceil_div(product.columns, lanes)
     units = product.batches * blocks
-    block_ns = real_maximum(4.0 * lanes, product.depth * lanes * dtype.size / BYTES_PER_NS)
+    block_ns = real_maximum(4.0 * lanes, ctx.moved_ns(product.depth * lanes * dtype.size))
     chunks, per_chunk = partition(units, block_ns)
     spec = GemvSpec(
         dtype=dtype,

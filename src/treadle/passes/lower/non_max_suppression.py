@@ -8,7 +8,7 @@ from treadle.graph.node import Node
 from treadle.ops.non_max_suppression import most_of_class
 from treadle.ops.op import Info
 from treadle.ops.sizes import known_value
-from treadle.passes.lower.base import CALL_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.plan.call import Call
 from treadle.plan.kernels.non_max_suppression import (
     CORNERS,
@@ -47,7 +47,7 @@ def lower_non_max_suppression(node: Node, ctx: LowerContext) -> list[Call] | Non
         reads,
         args=args,
         chunks=chunks,
-        cost=CALL_NS + units * unit_ns,
+        cost=ctx.machine.call_ns + units * unit_ns,
         scratch=count * dtypes.i64.size + len(CORNERS) * (room + lanes) * dtypes.f32.size,
     )
     rows = ListBoxesArgs(units=units, classes=maximum(classes, 1), room=room)

@@ -6,7 +6,7 @@ from treadle import dtypes
 from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.non_zero import CountNonZeroArgs, CountNonZeroSpec, NonZeroArgs, NonZeroSpec
@@ -30,8 +30,8 @@ def lower_non_zero(node: Node, ctx: LowerContext) -> list[Call] | None:
         size=size, size_per_chunk=per_chunk, chunks=chunks, shape=tuple(maximum(dim, 1) for dim in shape)
     )
     first, second = CountNonZeroSpec(dtype=dtype), NonZeroSpec(dtype=dtype, rank=len(shape))
-    reading = CALL_NS + nbytes(x) / BYTES_PER_NS
+    reading = ctx.machine.call_ns + ctx.moved_ns(nbytes(x))
     return [
         ctx.call(node, first, (counts,), (x,), args=counting, chunks=chunks, traffic=nbytes(x), cost=reading),
-        ctx.call(node, second, (found, count), (x, counts), args=args, chunks=chunks, cost=CALL_NS + cost),
+        ctx.call(node, second, (found, count), (x, counts), args=args, chunks=chunks, cost=ctx.machine.call_ns + cost),
     ]

@@ -13,7 +13,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_number
 from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.plan.call import Call
 from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
@@ -127,7 +127,7 @@ def _lower_rows(
                 epsilon=bits_of_number(node.attrs["epsilon"]),
             ),
             chunks=chunks,
-            cost=CALL_NS + real_maximum(traffic / BYTES_PER_NS, rows.count * (_ROW_NS + each * n)),
+            cost=ctx.machine.call_ns + real_maximum(ctx.moved_ns(traffic), rows.count * (_ROW_NS + each * n)),
             flops=8.0 * rows.count * n,
             traffic=traffic,
         )

@@ -12,7 +12,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import elements, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import CALL_NS, LowerContext, partition
+from treadle.passes.lower.base import LowerContext, partition
 from treadle.passes.lower.lookup import Lookup, call_of
 from treadle.plan.call import Call
 from treadle.plan.kernels.places import PlacesArgs, PlacesSpec
@@ -66,7 +66,7 @@ class Places:
             stride=stride,
             scale=bits_of_real(self.scale),
         )
-        cost = CALL_NS + self.count * _POSITION_NS
+        cost = ctx.machine.call_ns + self.count * _POSITION_NS
         return ctx.call(node, self.spec, (table,), (), args=args, chunks=chunks, cost=cost)
 
 

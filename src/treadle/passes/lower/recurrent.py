@@ -13,15 +13,14 @@ from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import CALL_NS, Array, LowerContext, partition
+from treadle.passes.lower.base import Array, LowerContext, partition
 from treadle.passes.lower.gemm_tiles import Tile, cut_open_rows, cut_rows
 from treadle.plan.call import Call
 from treadle.plan.kernels.recurrent import BUFFERS, PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.target import Target
 
-_FLOPS_PER_LANE_NS = 4.0
-_L2_BYTES_PER_NS = 40.0
-"""Bandwidth at which the cache delivers weights, which are read again at each time."""
+_EFFICIENCY = 2 / 3
+"""The part of the arithmetic limit that products of weights from L2 are assumed to reach."""
 
 _GATE_NS = 12.0
 """Time of the exponentials of one vector of one gate."""
@@ -137,7 +136,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
             ),
             chunks=chunks,
             flops=2.0 * time * batch * directions * cell.gates * hidden * hidden,
-            cost=CALL_NS + units * unit_ns,
+            cost=ctx.machine.call_ns + units * unit_ns,
             scratch=BUFFERS * rows.heights[0] * tiling.tiles * tiling.width * dtype.size,
         )
     ]
@@ -180,9 +179,11 @@ def _choose_tiling(cell: _Cell, batch: int, hidden: int, lanes: int, registers: 
 
 def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, target: Target) -> float:
     """Estimated time of one step in time of a block of rows."""
-    height = tiling.rows.height
-    products = 2.0 * height * cell.gates * hidden * hidden / (target.lanes(dtype) * _FLOPS_PER_LANE_NS)
-    moved = cell.gates * hidden * hidden * dtype.size / _L2_BYTES_PER_NS
+    height, machine = tiling.rows.height, target.machine
+    products = (
+        2.0 * height * cell.gates * hidden * hidden / (target.lanes(dtype) * machine.flops_per_lane_ns * _EFFICIENCY)
+    )
+    moved = cell.gates * hidden * hidden * dtype.size / machine.l2_bytes_per_ns
     return real_maximum(products, moved) + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_NS
 
 

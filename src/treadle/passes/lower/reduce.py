@@ -11,7 +11,7 @@ from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.expr import element_ns, is_native
 from treadle.passes.lower.searches import CHUNK_NS
 from treadle.plan.call import Call
@@ -147,9 +147,9 @@ class Passes:
     def _element_ns(self, source: Value | None, dtype: DType) -> float:
         """Time of reading an element of the source as `dtype`, in ns."""
         if source is not None or self.head is None:
-            return dtype.size / BYTES_PER_NS
+            return self.ctx.moved_ns(dtype.size)
         streams = sum(elements(value.static_shape) > 1 for value in self.operands)
-        return real_maximum(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
+        return real_maximum(self.ctx.moved_ns(streams * dtype.size), element_ns(self.head, self.ctx.target))
 
     def pieces(self, step: Step, each: float) -> tuple[int, int]:
         """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to
@@ -224,7 +224,7 @@ class Passes:
                 reads,
                 args=args,
                 chunks=chunks,
-                cost=CALL_NS + units * 10.0 + real_maximum(traffic / BYTES_PER_NS, count * each),
+                cost=self.ctx.machine.call_ns + units * 10.0 + real_maximum(self.ctx.moved_ns(traffic), count * each),
                 flops=1.0 * count,
                 traffic=traffic,
             )

@@ -14,7 +14,7 @@ from treadle.graph.shape import around, is_open
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, changed_axes, resizing, tables
 from treadle.ops.sizes import known_value
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, Array, LowerContext, nbytes, partition
+from treadle.passes.lower.base import Array, LowerContext, nbytes, partition
 from treadle.passes.lower.interpolation import Taps, taps_of
 from treadle.passes.lower.lookup import lookup_call
 from treadle.passes.lower.places import Places, open_lookup_calls
@@ -123,7 +123,7 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     single = equals(length, 1)
     flops = 2.0 * outer * out * length * taps
     traffic = nbytes(target) + nbytes(source)
-    cost = traffic / BYTES_PER_NS + flops / (2.0 if single else ctx.target.lanes(dtype))
+    cost = ctx.moved_ns(traffic) + flops / (2.0 if single else ctx.target.lanes(dtype))
     chunks, per_chunk = partition(units, cost / maximum(units, 1))
     spec = ResampleSpec(dtype=dtype, single=single)
     args = ResampleArgs(
@@ -136,5 +136,13 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     )
     reads = (source, tables.indices, tables.weights)
     return ctx.call(
-        node, spec, (target,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, cost=CALL_NS + cost
+        node,
+        spec,
+        (target,),
+        reads,
+        args=args,
+        chunks=chunks,
+        flops=flops,
+        traffic=traffic,
+        cost=ctx.machine.call_ns + cost,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.dtypes import f32, f64, i64
 from treadle.graph.dim import equals
 from treadle.graph.node import Node
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.gather import INDEX_DTYPES
 from treadle.plan.call import Call
 from treadle.plan.kernels.roi_align import RoiAlignArgs, RoiAlignSpec
@@ -27,7 +27,7 @@ def lower_roi_align(node: Node, ctx: LowerContext) -> list[Call] | None:
     samples = node.attrs["samples"] or _USUAL_SAMPLES
     units = count * rows if not equals(channels, 0) else 0
     pixels = 4.0 * samples * samples * channels * x.known_dtype.size
-    unit_ns = columns * (samples * samples * _SAMPLE_NS + pixels / BYTES_PER_NS)
+    unit_ns = columns * (samples * samples * _SAMPLE_NS + ctx.moved_ns(pixels))
     chunks, per_chunk = partition(units, unit_ns)
     spec = RoiAlignSpec(
         dtype=x.known_dtype,
@@ -50,5 +50,14 @@ def lower_roi_align(node: Node, ctx: LowerContext) -> list[Call] | None:
     traffic = nbytes(y) + nbytes(x)
     reads = (x, regions, images)
     return [
-        ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + units * unit_ns)
+        ctx.call(
+            node,
+            spec,
+            (y,),
+            reads,
+            args=args,
+            chunks=chunks,
+            traffic=traffic,
+            cost=ctx.machine.call_ns + units * unit_ns,
+        )
     ]

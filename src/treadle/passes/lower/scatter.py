@@ -9,7 +9,7 @@ from treadle.dtypes import DType, i64
 from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, normalize_axis, strides_of
-from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import copy_call, dense_target, is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, element_strides
 from treadle.plan.call import Call
@@ -88,5 +88,5 @@ def _calls(node: Node, ctx: LowerContext, spec: ScatterSpec, args: KernelArgs[in
     copy = copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))
     cost = elements(indices.static_shape) * PICK_NS + elements(updates.static_shape)
     traffic = 2 * nbytes(updates) + nbytes(indices)
-    put = ctx.call(node, spec, (y,), (y, indices, updates), args=args, traffic=traffic, cost=CALL_NS + cost)
+    put = ctx.call(node, spec, (y,), (y, indices, updates), args=args, traffic=traffic, cost=ctx.machine.call_ns + cost)
     return [copy, put]

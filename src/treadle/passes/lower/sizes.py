@@ -12,7 +12,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import strides_of
 from treadle.ops.sizes import evaluate_sizes
-from treadle.passes.lower.base import CALL_NS, LowerContext
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.copy import copy_call, dense_target
 from treadle.plan.call import Call
 from treadle.plan.kernels.sizes import MOST_ELEMENTS, SizesArgs, SizesSpec
@@ -29,7 +29,7 @@ def lower_sizes(node: Node, ctx: LowerContext) -> list[Call]:
     if dtype != boolean and len(elements) <= MOST_ELEMENTS and (whole or dtype in (f32, f64)):
         given = (as_argument(element, whole=whole) for element in elements)
         spec = SizesSpec(dtype=dtype, count=len(elements), whole=whole)
-        cost = CALL_NS + len(elements) * _ELEMENT_NS
+        cost = ctx.machine.call_ns + len(elements) * _ELEMENT_NS
         return [ctx.call(node, spec, (y,), (), args=SizesArgs(elements=tuple(given)), cost=cost)]
     numbers = evaluate_sizes({**node.attrs, "elements": tuple(map(pinned, elements))}, ())[0]
     axes = dense_target(y.static_shape, strides_of(y.static_shape))

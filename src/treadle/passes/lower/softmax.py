@@ -6,7 +6,7 @@ from treadle import dtypes
 from treadle.graph.dim import ceil_div, equals, is_expression, maximum, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements
-from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.softmax import (
@@ -51,5 +51,5 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
         )
     count = elements(shape)
     traffic = nbytes(x) + nbytes(y)
-    cost = CALL_NS + real_maximum(traffic / BYTES_PER_NS, each * count + _ROW_NS * (count / n))
+    cost = ctx.machine.call_ns + real_maximum(ctx.moved_ns(traffic), each * count + _ROW_NS * (count / n))
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=cost, flops=5.0 * count, traffic=traffic)]

@@ -7,7 +7,7 @@ from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis
 from treadle.ops.sizes import known_sizes
-from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.top_k import TopKArgs, TopKSpec
@@ -35,4 +35,6 @@ def lower_top_k(node: Node, ctx: LowerContext) -> list[Call] | None:
     args = TopKArgs(units=units, units_per_chunk=per_chunk, count=count, size=size, inner=maximum(inner, 1))
     traffic = sum(nbytes(value) for value in (x, values, positions))
     writes = (values, positions)
-    return [ctx.call(node, spec, writes, (x,), args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)]
+    return [
+        ctx.call(node, spec, writes, (x,), args=args, chunks=chunks, traffic=traffic, cost=ctx.machine.call_ns + cost)
+    ]

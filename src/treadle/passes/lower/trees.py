@@ -6,7 +6,7 @@ import numpy as np
 
 from treadle.graph.dim import equals
 from treadle.graph.node import Node
-from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.trees import TreesArgs, TreesSpec
@@ -36,6 +36,6 @@ def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
             args=TreesArgs(units=units, units_per_chunk=per_chunk, features=features, targets=targets, trees=trees),
             chunks=chunks,
             traffic=nbytes(x) + nbytes(y),
-            cost=STEP_NS * steps * units + CALL_NS,
+            cost=STEP_NS * steps * units + ctx.machine.call_ns,
         )
     ]

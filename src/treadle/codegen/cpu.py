@@ -1,0 +1,80 @@
+"""Identifies the CPU and chooses its machine model: by what it is, never by a measurement.
+
+So equal CPUs choose equal kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from treadle.plan.machine import GENERIC
+
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+class CpuId(NamedTuple):
+    """What CPUID says: the vendor, the family and the model, each with its extension added."""
+
+    vendor: str
+    family: int
+    model: int
+
+
+class Kind(NamedTuple):
+    """CPUs with one machine model: those of a vendor and family with one of `models` that have the feature `needs`."""
+
+    name: str
+    vendor: str
+    family: int
+    models: Container[int]
+    needs: str = ""
+
+
+KINDS = (
+    Kind("zen4", "AuthenticAMD", 25, {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}),
+    Kind("zen5", "AuthenticAMD", 26, range(256)),
+)
+"""In order of preference: the first that fits is taken."""
+
+
+@lru_cache(maxsize=1)
+def cpu_id() -> CpuId | None:
+    """Returns the identification of CPU 0; None where the system does not tell."""
+    try:
+        text = _CPU_INFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return parse_cpu_info(text)
+
+
+def parse_cpu_info(text: str) -> CpuId | None:
+    """Returns the identification of the first CPU that /proc/cpuinfo, here `text`, describes; None if it lacks one."""
+    found: dict[str, str] = {}
+    for line in text.partition("\n\n")[0].splitlines():
+        name, _, value = line.partition(":")
+        found[name.strip()] = value.strip()
+    try:
+        return CpuId(found["vendor_id"], int(found["cpu family"]), int(found["model"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def machine_for(cpu: CpuId | None, features: Mapping[str, bool], isa: str, best: str) -> str:
+    """Returns the name of the machine model.
+
+    Args:
+        cpu: The CPU; None if that is unknown.
+        features: The features that LLVM reports of it.
+        isa: The instruction set that code is generated for.
+        best: The best one of the CPU. With a lesser `isa` the model is the generic one of that: figures of vectors are
+            those of `best`.
+    """
+    if cpu is not None and isa == best:
+        for kind in KINDS:
+            is_kind = (kind.vendor, kind.family) == (cpu.vendor, cpu.family) and cpu.model in kind.models
+            if is_kind and (not kind.needs or features.get(kind.needs, False)):
+                return kind.name
+    return GENERIC[isa]
