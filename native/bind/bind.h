@@ -9,6 +9,7 @@ void bind_control_flow(nanobind::module_& m);
 void bind_data_stage(nanobind::module_& m);
 void bind_template(nanobind::module_& m);
 void bind_buffer_pool(nanobind::module_& m);
+void bind_mapped_file(nanobind::module_& m);
 void bind_tiling(nanobind::module_& m);
 void bind_winograd(nanobind::module_& m);
 void bind_team(nanobind::module_& m);

@@ -40,6 +40,7 @@ NB_MODULE(_native, m) {
     bind_control_flow(m);
     bind_template(m);
     bind_buffer_pool(m);
+    bind_mapped_file(m);
     bind_data_stage(m);
     bind_tiling(m);
     bind_winograd(m);

@@ -340,6 +340,30 @@ class Lease:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+class MappedFile:
+    """A mapped part of a file, as a read-only buffer. Any thread may use it.
+
+    If another process cuts the file, what is gone is read as zeros.
+    """
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def was_cut(self) -> bool:
+        """Whether a page was read that the file no longer had."""
+
+    def release(self, first: int, last: int, /) -> None:
+        """Drop the pages that lie within the bytes [first, last). They are read again on use."""
+
+def map_file(handle: int, offset: int, size: int, huge_pages: bool) -> MappedFile:
+    """Map `size` bytes of the open file `handle` from `offset`, a multiple of the page size.
+
+    The handle stays the caller's. `huge_pages` advises the system to use large pages. Raises OSError if the file cannot
+    be mapped.
+    """
+
+def any_file_was_cut() -> bool:
+    """Return whether any mapped file of this process was found to be cut."""
+
 class SizedMemory:
     """An output whose shape a run finds. A run is bound to the object itself."""
 

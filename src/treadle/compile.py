@@ -17,7 +17,7 @@ from treadle.graph.graph import Graph
 from treadle.model_compiler import (
     AT_CONSTRUCTION,
     ModelCompiler,
-    memory_limited,
+    loading,
     tuned_limits,
 )
 from treadle.runtime.caps import NodeCaps, checked_caps
@@ -149,13 +149,13 @@ class Session:
         if settings is not None:
             topology = threads_of(pool, "Session(pool=)").topology()
             tuned = tuned_limits(settings, model, source, target, topology)
-        with memory_limited():
+        with loading():
             self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
         threads = threads_of(pool, "Session(pool=)")
         self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
         threads.team()  # reports a wrong environment variable now, not at the first run
         self._runner = runner_for(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
-        with memory_limited():
+        with loading():
             self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
 

@@ -23,6 +23,7 @@ from treadle.errors import InputError, MemoryLimitError, ShapeError
 from treadle.form_plans import FormPlans
 from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
+from treadle.graph.mapping import refusing_changed_files
 from treadle.graph.template import Form, Template
 from treadle.open_plans import OpenModel, OpenPlans, RestPlans, give_compilers
 from treadle.padded_plans import WHERE as PADDING_ARGUMENT
@@ -72,10 +73,14 @@ def tuned_limits(
 
 
 @contextmanager
-def memory_limited() -> Iterator[None]:
-    """Return a context manager that raises MemoryLimitError where loading and compiling find no memory."""
+def loading() -> Iterator[None]:
+    """Return a context manager for code that loads and compiles a model.
+
+    It raises MemoryLimitError if there is no memory, and ModelError if a file was changed while it was read.
+    """
     try:
-        yield
+        with refusing_changed_files():
+            yield
     except MemoryLimitError:
         raise
     except MemoryError as error:
@@ -192,7 +197,7 @@ class ModelCompiler:
             self._caps.apply_to(artifact.program)
         return True
 
-    @memory_limited()
+    @loading()
     def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         """Return what computes `outputs` for inputs of this signature: a plan from disk, else a fresh compile."""
         if self._padded is not None:

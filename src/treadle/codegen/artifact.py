@@ -21,7 +21,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +35,7 @@ from treadle.codegen.artifact_record import Artifact, Resources, artifact_of
 from treadle.codegen.build import KernelSet, ObjectCode, link
 from treadle.codegen.cache import KernelCache, compiler_version, open_cache
 from treadle.plan.target import Target
+from treadle.runtime.mapped_images import is_cut, map_image
 
 Array = np.ndarray[Any, Any]
 
@@ -131,8 +132,8 @@ class Start(NamedTuple):
     def map_constants(self, key: str, file: int) -> Array:
         """Maps the constants of the artifact `key`, which this process may have mapped before."""
         memory = _mapped.get((key, self.digest))
-        if memory is None:
-            memory = map_file(file, constants_offset(self.constant_bytes), self.constant_bytes)
+        if memory is None or is_cut(memory):
+            memory = map_image(file, constants_offset(self.constant_bytes), self.constant_bytes)
             note_mapped(key, self.digest, memory)
         return memory
 
@@ -172,7 +173,7 @@ def _read(cache: KernelCache, key: str, file: int, target: Target) -> Artifact |
     record, code = found
     kernels, addresses = _kernels(record, code, target)
     resources = LIVE_RESOURCES.get((key, start.digest))
-    if resources is None:
+    if resources is None or any(map(is_cut, resources.arrays)):
         memories = [start.map_constants(key, file)]
         for other, sha in record["files"]:
             memory = _constants_of(cache, other, bytes.fromhex(sha))
@@ -322,19 +323,6 @@ def padded(arrays: Iterable[Array]) -> Iterator[bytes | memoryview]:
 def constants_offset(total: int) -> int:
     """Returns the file offset of `total` bytes of constants: a page boundary, that of a huge page if they fill one."""
     return _HUGE_PAGE if total >= _HUGE_PAGE else mmap.ALLOCATIONGRANULARITY
-
-
-def map_file(file: int, first: int, size: int) -> Array:
-    """Maps `size` bytes of the file from offset `first`, a multiple of the page size. Processes share the pages.
-
-    Files of the cache folder are never modified, and a file that is removed stays readable where it is mapped.
-    """
-    if size == 0:
-        return np.empty(0, np.uint8)
-    memory = mmap.mmap(file, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, offset=first)
-    with suppress(OSError):  # a kernel without huge pages
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
 
 
 def in_blocks(parts: Iterable[bytes | memoryview]) -> Iterator[memoryview]:

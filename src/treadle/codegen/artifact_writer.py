@@ -23,7 +23,6 @@ from treadle.codegen.artifact import (
     digest,
     in_blocks,
     list_artifact,
-    map_file,
     note_mapped,
     offsets_of,
     padded,
@@ -38,6 +37,7 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.packed import SMALLEST, moved, same_bits
 from treadle.plan.plan import Buffer, Plan, with_bodies
+from treadle.runtime.mapped_images import map_image
 from treadle.runtime.python_step import is_storable
 
 Array = np.ndarray[Any, Any]
@@ -82,7 +82,7 @@ class ArtifactWriter:
                     return
                 first = constants_offset(total)
                 os.ftruncate(self._file, first + total)
-                self._memory = map_file(self._file, first, total)
+                self._memory = map_image(self._file, first, total)
                 for move, place in _move(moves, offsets, self._file, first, self._memory):
                     self._places[address_of(move.array)] = place
             except OSError as error:

@@ -18,6 +18,7 @@ from treadle.graph.node import smallest_cap
 from treadle.runtime.caps import effective_caps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.control_form import ControlForm
+from treadle.runtime.mapped_images import refuse_cut_images
 from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
@@ -290,6 +291,8 @@ class Executable:
                 keep,
                 request.nested,
             )
+            if _native.any_file_was_cut():
+                refuse_cut_images()
         except _native.KernelFailure as failure:
             label = PROGRAMS.label(failure.program, failure.step)
             kind, message = self._code.failures.get(failure.code, (KernelError, f"status {failure.code}"))
