@@ -22,10 +22,15 @@ VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value and what decided it."""
+    """A value and what decided it; `automatic` is what asked for the CPUs available, None for any other value."""
 
     value: Any
     source: str
+    automatic: str | None = None
+
+    def on(self, topology: Topology) -> Setting:
+        """Return the setting where the CPUs available are those of `topology`."""
+        return self if self.automatic is None else chosen(0, self.automatic, topology)
 
 
 def checked(setting: str, value: Any, source: str) -> int:
@@ -39,7 +44,7 @@ def chosen(value: int, source: str, topology: Topology) -> Setting:
     """Return the limit for a valid `value`; 0 means the CPUs available."""
     if value > 0:
         return Setting(value, source)
-    return Setting(topology.available, f"automatic ({source}): {topology.reason}")
+    return Setting(topology.available, f"automatic ({source}): {topology.reason}", source)
 
 
 def from_environment(setting: str, environment: Mapping[str, str], topology: Topology) -> Setting:

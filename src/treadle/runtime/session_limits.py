@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from treadle import _native, forking
 from treadle.runtime.limits import Setting, checked, chosen
 from treadle.runtime.threads import Threads, ThreadSettings
+from treadle.runtime.topology import Topology
 
 
 class SessionLimits:
@@ -27,6 +28,7 @@ class SessionLimits:
         self._settings: dict[str, Setting] = {}
         self._lock = forking.lock()
         self.common = _native.RunLimits()
+        threads.add_follower(self)
         self._apply(tuned)
         self.set("Session", intra_op=intra_op, inter_op=inter_op)
 
@@ -41,6 +43,10 @@ class SessionLimits:
                 checked(name, value, f"{function}({name}=)")
                 settings[name] = chosen(value, f"{function}({name}={value})", self._threads.topology())
         self._apply(settings)
+
+    def follow(self, topology: Topology) -> None:
+        """Replace automatic limits by those of `topology`."""
+        self._apply({name: setting.on(topology) for name, setting in self._settings.items()})
 
     def get(self) -> ThreadSettings:
         """Return the limits of a run that has none of its own, and what decided each."""

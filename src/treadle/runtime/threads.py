@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, ClassVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from treadle import _native, forking
 from treadle.errors import TreadleError
@@ -26,7 +27,7 @@ from treadle.runtime import backends, providers
 from treadle.runtime.limits import MOST, Setting, checked, chosen, from_environment
 from treadle.runtime.pinning import checked_cpus, cpus_from_environment, usable
 from treadle.runtime.spinning import checked_spin, spin_from_environment
-from treadle.runtime.topology import Topology, read_topology
+from treadle.runtime.topology import Bounds, Topology, read_topology
 
 if TYPE_CHECKING:
     from treadle.runtime.futures import Background
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["ThreadSettings", "get", "info", "limit", "set", "set_backend", "set_matmul_provider"]
 
 Settings = dict[str, Setting]
+
+_LOOK_SECONDS = 0.9
+"""Runs that begin look at most this often whether the CPUs available have changed, which costs 0.01 % of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +60,27 @@ class ThreadSettings:
 class Threads:
     """The thread settings of one team. The module's functions are methods of the process's instance.
 
-    Tests replace the `environment` and the function that reads the system's `topology`.
+    Automatic limits follow the affinity mask and the quotas of the process: runs look whether these have changed.
+    Tests replace the `environment` and the functions that read the system's `topology` and the `bounds` that it
+    depends on.
     """
 
     instances: ClassVar[weakref.WeakSet[Threads]] = weakref.WeakSet()
 
     def __init__(
-        self, name: str, environment: Mapping[str, str] = os.environ, topology: Callable[[], Topology] = read_topology
+        self,
+        name: str,
+        environment: Mapping[str, str] = os.environ,
+        topology: Callable[[], Topology] = read_topology,
+        bounds: Callable[[], object] | None = None,
     ) -> None:
         self.name = name
         self._environment = environment
         self._read_topology = topology
         self._lock = forking.lock()
+        self._read_bounds = bounds or Bounds()
+        self._bounds: object = None  # when the topology was read
+        self._next_look = 0.0
         self._topology: Topology | None = None
         self._settings: Settings = {}
         self._scopes: list[Scope] = []  # entered limit() blocks, the innermost last
@@ -76,6 +89,7 @@ class Threads:
         self._background: Background | None = None
         self._extra_slots = 0  # for threads that wait for background runs and lend their slots
         self._listeners: list[Callable[[], None]] = []
+        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         Threads.instances.add(self)
 
     def set(
@@ -185,6 +199,8 @@ class Threads:
         """Return the team; the first call makes it. Raises as get() does."""
         team = self._team
         if team is not None:
+            if monotonic() >= self._next_look:
+                self._look()
             return team
         with self._lock:
             if self._team is None:
@@ -193,6 +209,26 @@ class Threads:
                 self._team = self._inherited or _native.Team(self.name, intra.value, inter.value)
                 self._apply()
             return self._team
+
+    def _look(self) -> None:
+        """Let automatic limits follow the CPUs that are available, if the bounds on these have changed."""
+        with self._lock:
+            self._next_look = monotonic() + _LOOK_SECONDS
+            if self._topology is None or self._read_bounds() == self._bounds:
+                return
+            self._topology = None
+            topology = self.topology()
+            for settings in (self._settings, *(scope.settings for scope in self._scopes)):
+                settings.update({name: setting.on(topology) for name, setting in settings.items()})
+            self._apply()
+            followers = list(self._followers)
+        for follower in followers:
+            follower.follow(topology)
+
+    def add_follower(self, follower: Follower) -> None:
+        """Call `follower.follow`, while it lives, in the thread that notices that the CPUs available have changed."""
+        with self._lock:
+            self._followers.add(follower)
 
     def background(self) -> Background:
         """Return the queue of run_async() and its threads."""
@@ -247,9 +283,10 @@ class Threads:
         return checked(setting, value, source) or self.topology().available
 
     def topology(self) -> Topology:
-        """Return the CPUs available at the last set() or limit() to automatic, or at first use."""
+        """Return the CPUs available when they were last looked at: by a run, or by set() or limit() to automatic."""
         topology = self._topology
         if topology is None:
+            self._bounds = self._read_bounds()
             topology = self._topology = self._read_topology()
         return topology
 
@@ -325,6 +362,13 @@ class Threads:
             self._background.is_forked = True
         self._background = None
         self._extra_slots = 0
+
+
+class Follower(Protocol):
+    """Has automatic limits of its own."""
+
+    def follow(self, topology: Topology) -> None:
+        """Replace them by those of `topology`."""
 
 
 class Limit(ContextDecorator):

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+_PIECE = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -61,6 +63,38 @@ def read_topology(root: Path = Path("/"), affinity: frozenset[int] | None = None
     return Topology(len(online) or len(usable), len(usable), quota, source, allowed_source)
 
 
+class Bounds:
+    """Reads what bounds the CPUs of this process, to see whether it has changed. That takes a sixth of read_topology().
+
+    60 us (Zen 3; `python -m timeit -s "from treadle.runtime.topology import Bounds; read = Bounds()" "read()"`).
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        """`root` is the folder that holds `proc` and `sys`."""
+        self._root = root
+        self._membership: str | None = None
+        self._files: list[Path] = []
+
+    def __call__(self) -> tuple[object, ...]:
+        """Return the affinity mask, the control groups, and the content of their files: unequal if one has changed."""
+        membership = _read(self._root / "proc/self/cgroup")
+        if membership != self._membership:
+            self._membership, self._files = membership, list(_bounding_files(self._root))
+        return (_affinity(self._root), membership, *map(_read, self._files))
+
+
+def _bounding_files(root: Path) -> Iterator[Path]:
+    """Yield the files of the process's control groups that a topology depends on."""
+    for folder, is_v2 in _groups(root, "cpuset"):
+        yield folder / _cpu_set_name(is_v2=is_v2)
+    for folder, is_v2 in _groups(root, "cpu"):
+        yield from [folder / "cpu.max"] if is_v2 else [folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us"]
+
+
+def _cpu_set_name(*, is_v2: bool) -> str:
+    return "cpuset.cpus.effective" if is_v2 else "cpuset.cpus"
+
+
 def _affinity(root: Path) -> frozenset[int]:
     """Return the affinity mask of the process; from /proc if the call is refused; else an empty set."""
     try:
@@ -94,7 +128,7 @@ def _parse_cpu_list(text: str) -> Iterator[int]:
 def _cpu_sets(root: Path) -> Iterator[tuple[frozenset[int], str]]:
     """Yield the CPU sets that bound the process, and their files. They matter if its affinity mask cannot be read."""
     for folder, is_v2 in _groups(root, "cpuset"):
-        name = "cpuset.cpus.effective" if is_v2 else "cpuset.cpus"
+        name = _cpu_set_name(is_v2=is_v2)
         cpus = _cpu_list(_read(folder / name))
         if cpus:
             yield cpus, "/" + str((folder / name).relative_to(root))
@@ -165,6 +199,15 @@ def _ratio(limit: str, period: str) -> float | None:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="ascii", errors="replace")
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        content = b""
+        while piece := os.read(handle, _PIECE):
+            content += piece
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
+    return content.decode("ascii", "replace")

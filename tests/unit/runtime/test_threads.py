@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from treadle.errors import ThreadSettingError
+from treadle.runtime.session_limits import SessionLimits
 from treadle.runtime.threads import Threads, ThreadSettings
 from treadle.runtime.topology import Topology
 
@@ -270,3 +271,80 @@ def test_an_impossible_variable_is_refused_when_a_session_is_made(variable):
 
     assert f"environment variable {variable}" in done.stderr
     assert "'x'" in done.stderr
+
+
+class System:
+    """A system whose available CPUs change."""
+
+    def __init__(self):
+        self.cpus = 6
+        self.looks = 0
+
+    def topology(self):
+        return Topology(online=8, allowed=self.cpus, quota=None, quota_source=None)
+
+    def bounds(self):
+        self.looks += 1
+        return self.cpus
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock by which runs look at the system; set its `now`."""
+
+    class Clock:
+        now = 1000.0
+
+    monkeypatch.setattr("treadle.runtime.threads.monotonic", lambda: Clock.now)
+    return Clock
+
+
+def test_automatic_limits_follow_the_cpus_available(clock):
+    """
+    A run that begins a second later has them; numbers that were asked for stay.
+    """
+    system = System()
+    threads = Threads("test", {}, system.topology, system.bounds)
+    threads.set(inter_op=3)
+    session = SessionLimits(threads, {}, intra_op=0)
+    threads.team()
+    system.cpus = 2
+    clock.now += 1
+    threads.team()
+
+    assert values(threads.get()) == (2, 3)
+    assert "2 of 8 CPUs" in threads.get().intra_source
+    assert values(session.get()) == (2, 3)
+    assert threads.team().limits == (2, 3)
+    assert threads.validated("intra_op", 0, "run(intra_op=)") == 2
+
+
+def test_limits_of_blocks_follow_too(clock):
+    """
+    Automatic limits of a block follow the CPUs available, and so do those behind it.
+    """
+    system = System()
+    threads = Threads("test", {}, system.topology, system.bounds)
+    threads.team()
+    with threads.limit(intra_op=0, inter_op=1):
+        system.cpus = 4
+        clock.now += 1
+        threads.team()
+        assert values(threads.get()) == (4, 1)
+    assert values(threads.get()) == (4, 4)
+
+
+def test_runs_look_about_once_a_second(clock):
+    """
+    Looking costs more than a small run.
+    """
+    system = System()
+    threads = Threads("test", {}, system.topology, system.bounds)
+    for _ in range(100):
+        threads.team()
+    before = system.looks
+    for _ in range(100):
+        clock.now += 0.05
+        threads.team()
+
+    assert 4 <= system.looks - before <= 6

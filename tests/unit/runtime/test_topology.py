@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.runtime.topology import read_topology
+from treadle.runtime.topology import Bounds, read_topology
 
 V2_MOUNT = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n"
 V1_MOUNT = "33 32 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:15 - cgroup cgroup rw,cpu,cpuacct\n"
@@ -231,3 +231,22 @@ def test_the_real_system_is_readable():
     found = read_topology(Path("/"))
 
     assert 1 <= found.available <= found.online
+
+
+def test_bounds_change_with_what_a_topology_depends_on(system, tmp_path):
+    """
+    A quota, or the process's group: unequal. Nothing: equal.
+    """
+    system.write(v2("/a/b", {"/a": "max 100000\n", "/a/b": "400000 100000\n"}))
+    bounds = Bounds(tmp_path)
+    first = bounds()
+
+    assert bounds() == first
+    system.write({"sys/fs/cgroup/a/cpu.max": "200000 100000\n"})
+    second = bounds()
+    assert second != first
+    system.write(v2("/c", {"/c": "100000 100000\n"}))
+    assert bounds() not in (first, second)
+    third = bounds()
+    system.write({"sys/fs/cgroup/c/cpu.max": "300000 100000\n"})
+    assert bounds() != third
