@@ -15,6 +15,7 @@ from treadle.errors import RunError
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.names import graphs_of
 from treadle.frontends.onnx.reference_loop import reference_loop
+from treadle.frontends.onnx.reference_text import regex_full_match, tfidf_vectorizer
 from treadle.ops.op import Array
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
     """Returns the evaluator of `model`. Imported late: few models need it, and it takes 12 MB."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(model, new_ops=[reference_loop()])
+    return ReferenceEvaluator(model, new_ops=[reference_loop(), regex_full_match(), tfidf_vectorizer()])
 
 
 def tensor_of(found: Any, dtype: DType) -> Array:
