@@ -11,8 +11,8 @@ from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 
-_KEPT = frozenset({"branch", "call", "elementwise", "loop", "range"})
-"""Ops that take and give f16: those with bodies, which are rewritten apart, and those that run in Python."""
+_KEPT = frozenset({"branch", "call", "data_stage", "elementwise", "loop", "range"})
+"""Ops that take and give f16: those with bodies or a stage, which are rewritten apart, and those that run in Python."""
 
 _MOVES = frozenset({
     "concat", "depth_to_space", "expand", "flatten", "gather", "gather_elements", "gather_nd", "identity", "pad",
