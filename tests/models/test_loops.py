@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import treadle
 from tests.models.at_once import assert_same_bits_at_once
 from tests.models.small import FLOAT, ModelWriter, node
-from treadle.errors import KernelError, RunCancelledError, RunTimeoutError
+from treadle.errors import KernelError, ModelError, RunCancelledError, RunTimeoutError
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Loop
 
@@ -446,3 +446,29 @@ def test_results_agree_with_onnx_runtime(model: onnx.ModelProto) -> None:
     rival = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     for result, wanted in zip(treadle.Session(model).run(given).values(), rival.run(None, given), strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [["n", ""], ["n"]])
+def test_a_loop_may_carry_nothing(inputs: list[str]) -> None:
+    """Its condition is left empty, as the standard allows; an input that is not listed at all is a fault."""
+    stacked = body(
+        [node("Mul", ["x", "x"], "square"), node("Identity", ["on"], "again")], LOOP_INPUTS, "again", "square"
+    )
+    loop = node("Loop", inputs, "y", body=stacked)
+    model = helper.make_model(
+        helper.make_graph(
+            [loop],
+            "g",
+            [helper.make_tensor_value_info("x", FLOAT, [3]), helper.make_tensor_value_info("n", TensorProto.INT64, [])],
+            [helper.make_tensor_value_info("y", FLOAT, None)],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    if len(inputs) < 2:
+        with pytest.raises(ModelError, match="2 or more inputs"):
+            treadle.Session(model)
+        return
+    x = np.arange(3, dtype=np.float32)
+    (result,) = treadle.Session(model).run({"x": x, "n": np.array(4)}).values()
+    np.testing.assert_array_equal(result, np.broadcast_to(x * x, (4, 3)))

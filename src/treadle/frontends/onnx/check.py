@@ -239,7 +239,7 @@ def _check_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> None:
 
 
 def _check_signature(wanted: Signature, node: onnx.NodeProto) -> None:
-    inputs, outputs = _trimmed(node.input), _trimmed(node.output)
+    inputs, outputs = _given_inputs(wanted, node), _trimmed(node.output)
     for what, count, least, most in (
         ("inputs", len(inputs), wanted.min_inputs, wanted.max_inputs),
         ("outputs", len(outputs), wanted.min_outputs, wanted.max_outputs),
@@ -257,6 +257,14 @@ def _check_signature(wanted: Signature, node: onnx.NodeProto) -> None:
     missing = wanted.required - seen
     if missing:
         raise Fault(f"its attribute {min(missing)!r} is missing")
+
+
+def _given_inputs(wanted: Signature, node: onnx.NodeProto) -> list[str]:
+    """The inputs of `node` without empty ones at the end, but for those that it has to list."""
+    inputs = _trimmed(node.input)
+    while len(inputs) < min(len(node.input), wanted.min_inputs) and wanted.input(len(inputs)).optional:
+        inputs.append("")
+    return inputs
 
 
 def _check_work(node: onnx.NodeProto) -> None:
