@@ -2,18 +2,25 @@
 PYTHON ?= python3
 # More for pip, e.g. -Ccmake.define.TREADLE_WERROR=ON
 INSTALL_OPTIONS ?=
+# More for pytest where it runs the whole suite.
+SUITE_OPTIONS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
 
-.PHONY: always run test test-packages native-test bench lint docs clean
+.PHONY: always run test test-together test-alone test-packages native-test bench lint docs clean
 
 run: $(STAMP)
 	$(BIN)/python examples/digits/classify.py
 
-test: $(STAMP) native-test
-	$(BIN)/python -m pytest -q -m "not alone" -n auto --maxprocesses 4 --dist worksteal
-	$(BIN)/python -m pytest -q -m alone
+test: native-test test-together test-alone
+
+test-together: $(STAMP)
+	$(BIN)/python -m pytest -q -m "not alone" -n auto --maxprocesses 4 --dist worksteal $(SUITE_OPTIONS)
+
+# What watches how threads are scheduled: nothing runs beside it.
+test-alone: $(STAMP)
+	$(BIN)/python -m pytest -q -m alone $(SUITE_OPTIONS)
 
 # Packages that use onnxruntime, in an environment of their own.
 test-packages:

@@ -37,6 +37,15 @@ settings.register_profile("treadle", deadline=None, derandomize=True, suppress_h
 settings.load_profile("treadle")  # no verdict depends on the machine's speed, nor on which examples came up
 
 
+ISAS = (knobs.get("TREADLE_ISA"),) if knobs.get("TREADLE_ISA") else targets.available_isas()
+"""The instruction sets of `target`: what TREADLE_ISA forces; else each that this CPU can run, best first."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "run with the best instruction set only what runs with each (scripts/test_machines --others runs the rest)"
+    parser.addoption("--best-isa", action="store_true", help=text)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `-m alone` or `-m "not alone"`, files of which no test is wanted are not imported."""
     wanted = {"alone": True, "not alone": False}.get(config.option.markexpr)
@@ -44,10 +53,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_other else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if is_alone(item.path):
             item.add_marker("alone")
+    if config.getoption("best_isa", default=False):
+        left_out = {item for item in items if isinstance(item, pytest.Function) and isa_of(item) in ISAS[1:]}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:
@@ -66,9 +79,14 @@ def is_alone(path: Path) -> bool:
     return any(path == Path(__file__).parent / name for name in ALONE)
 
 
-@pytest.fixture(params=[knobs.get("TREADLE_ISA")] if knobs.get("TREADLE_ISA") else targets.available_isas())
+def isa_of(function: pytest.Function) -> object:
+    """The instruction set that the fixture `target` gives to `function`, None without that fixture."""
+    return function.callspec.params.get("target") if hasattr(function, "callspec") else None
+
+
+@pytest.fixture(params=ISAS)
 def target(request: pytest.FixtureRequest) -> Target:
-    """The instruction set that TREADLE_ISA forces; else, one after another, each that this CPU can run."""
+    """One after another each of ISAS."""
     return targets.for_isa(request.param)
 
 
