@@ -11,7 +11,7 @@ from treadle.codegen.kernels.table import effort_of
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
 
-PRODUCT = re.compile(r"vdpbf16ps|vfmadd")
+PRODUCT = re.compile(r"vdpbf16ps|vfmadd|v?pmaddwd|vpdpbusd")
 
 
 def innermost_loops(assembly: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ from tests.assembly import loops_of, spills
 from tests.kernel_runner import lower_graph
 
 from treadle.codegen import target as targets
-from treadle.dtypes import f32
+from treadle.dtypes import f32, i32, u8
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
 from treadle.plan.kernels.gemm import GemmSpec
@@ -47,5 +47,28 @@ def test_a_last_panel_that_is_not_full_leaves_all_registers_to_sums(isa: str, ve
     spec = spec_of(vectors, target)
     loops = loops_of(spec, target)
     assert len(loops) >= len(spec.rows), "each height of blocks has a loop"
+    for body in loops:
+        assert not spills(body), "\n".join(body)
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_sums_of_bytes_stay_in_registers_without_vnni(isa: str) -> None:
+    """
+    LLVM does not add the products of two steps to each other before it adds them to a sum.
+    """
+    if isa not in targets.available_isas():
+        pytest.skip(f"this CPU has no {isa}")
+    target = targets.for_isa(isa)
+    target = replace(target, features=target.features.replace("+avx512vnni", "").replace("+avxvnni", ""))
+    graph = Graph()
+    x = graph.value("x", u8, (96, 256))
+    weights = graph.constant(np.zeros((256, 256), np.int8), "w")
+    graph.add("matmul", [x, weights], outputs=[graph.value("y", i32, (96, 256))])
+    ((call,), _) = lower_graph(graph, target)
+    assert isinstance(call.spec, GemmSpec)
+    assert not target.has_vnni
+    assert max(call.spec.rows) * call.spec.vectors >= 8
+    loops = loops_of(call.spec, target)
+    assert loops
     for body in loops:
         assert not spills(body), "\n".join(body)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.types import I16, I32, lanes_of
+from treadle.codegen.emit.types import I8, I16, I32, lanes_of
 from treadle.codegen.emit.vectors import like, splat
 from treadle.dtypes import i32
 
@@ -52,8 +52,29 @@ def vnni_dot(k: Kernel, left: Sequence[ir.Value], right: Sequence[ir.Value], add
         name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes_of(type_)}"
         return k.b.call(k.intrinsic(name, type_, type_, type_, type_), [addend, left[0], right[0]])
     for low, high in zip(left, right, strict=True):
-        addend = k.b.add(addend, _dot_of_halves(k, low, high))
+        addend = dot_of_pairs(k, low, high, addend)
     return addend
+
+
+def load_widened_pairs(k: Kernel, base: ir.Value, half: int, lanes: int) -> ir.Value:
+    """Returns the first (`half` 0) or last two of four signed bytes of each lane at `base` as 16-bit numbers.
+
+    They have the order of `split_pairs` in memory.
+    """
+    address = k.at(base, half * lanes // 2, i32)
+    narrow = k.b.load(address, align=1, typ=ir.VectorType(I8, 2 * lanes))
+    return k.b.bitcast(k.b.sext(narrow, ir.VectorType(I16, 2 * lanes)), ir.VectorType(I32, lanes))
+
+
+def dot_of_pairs(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir.Value:
+    """Returns addend + the two products of 16-bit numbers in each lane of 32 bits.
+
+    LLVM may not add in another order: it would add products of different steps first, which need registers meanwhile.
+    """
+    total = k.b.add(addend, _dot_of_halves(k, left, right))
+    if not k.target.triple.startswith("x86_64"):
+        return total
+    return k.b.call(ir.InlineAsm(ir.FunctionType(total.type, [total.type]), "", "=v,0"), [total])
 
 
 def _dot_of_halves(k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:

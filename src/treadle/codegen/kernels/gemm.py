@@ -1,8 +1,8 @@
 """Matrix products: panels of columns times blocks of rows, for every batch, with the epilogue.
 
 The right factor is cut into panels as wide as a register block. A panel comes packed (constants), is read in place, or
-is first copied into scratch; the left factor is always read in place by broadcasts. The sums of a block stay in
-registers over the whole depth, or over each of its parts (gemm_parts.py).
+is first copied into scratch; the left factor is read in place by broadcasts, unless its bytes are first widened
+(gemm_left.py). The sums of a block stay in registers over the whole depth, or over each of its parts (gemm_parts.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.types import I64
 from treadle.codegen.kernels.gemm_block import Factors, Prefetch, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
+from treadle.codegen.kernels.gemm_left import widen_rows
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.gemm_parts import Part, finish_or_wait, parts_of, sums_before
 from treadle.codegen.kernels.gemm_rows import RowBlocks
@@ -59,6 +60,16 @@ def emit_gemm(k: Kernel, spec: GemmSpec) -> None:
         return
     with loop(k, *part(batch_chunk, args.batches_per_chunk, args.batches), name="batch") as batch:
         product.matrix(product.batch_offsets(batch.index), here)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Rows of the left factor: the address of row number `first`, and the strides of rows and along the depth."""
+
+    address: ir.Value
+    first: Index
+    row: Index
+    depth: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +126,10 @@ class Product:
             )
             for number, kind in enumerate(self.spec.kinds)
         ]
+        left = self._left(a, here.blocks)
         if not self.spec.parts:
-            self._panels((a, b, c), operands, here, None)
+            self._panels((left, b, c), operands, here, None)
             return
-        a_depth = 1 if self.spec.unit_depth else args.a_depth
         b_depth = self.width if self.spec.source == "packed" else args.b_depth
         first, end = here.panels
         groups = k.div(k.sub(k.add(k.sub(end, first), args.panels_at_once), 1), args.panels_at_once)
@@ -126,12 +137,24 @@ class Product:
             begin = k.add(first, k.mul(group.index, args.panels_at_once))
             panels = begin, k.min(k.add(begin, args.panels_at_once), end)
             with parts_of(k, args.depth, args.part) as part:
-                a_part = k.at(a, k.mul(part.begin, a_depth), dtype)
+                left_part = replace(left, address=k.at(a, k.mul(part.begin, left.depth), dtype))
                 b_part = k.at(b, k.mul(part.begin, b_depth), dtype)
-                self._panels((a_part, b_part, c), operands, replace(here, panels=panels), part)
+                self._panels((left_part, b_part, c), operands, replace(here, panels=panels), part)
+
+    def _left(self, a: ir.Value, blocks: tuple[Index, Index]) -> Left:
+        """The left factor that begins at `a`, of which `blocks` are needed: in place, or widened into scratch."""
+        k, args, spec = self.k, self.args, self.spec
+        a_row: Index = 1 if spec.unit_row else args.a_row
+        if not spec.vnni or k.target.has_vnni:
+            return Left(a, 0, a_row, 1 if spec.unit_depth else args.a_depth)
+        first, end = self.blocks.first_row(blocks[0]), self.blocks.first_row(blocks[1])
+        widened = k.at(k.scratch, self.spilled, self.dtype)
+        rows = k.at(a, k.mul(first, a_row), self.dtype)
+        widen_rows(k, widened, rows, a_row, (k.sub(end, first), args.depth), signed=spec.vnni == "signed")
+        return Left(widened, first, k.mul(args.depth, 2), 2)
 
     def _panels(
-        self, arrays: tuple[ir.Value, ir.Value, ir.Value], operands: list[Operand], here: Range, part: Part | None
+        self, arrays: tuple[Left, ir.Value, ir.Value], operands: list[Operand], here: Range, part: Part | None
     ) -> None:
         """The blocks and panels `here` of `arrays` (a, b and out), for a part of the depth or all of it."""
         k, args, dtype = self.k, self.args, self.dtype
@@ -215,7 +238,7 @@ class Product:
 
     def _block(
         self,
-        a: ir.Value,
+        a: Left,
         panel: Panel,
         c: ir.Value,
         operands: list[Operand],
@@ -227,13 +250,12 @@ class Product:
         `first_spilled`."""
         k, args, dtype = self.k, self.args, self.dtype
         row = self.blocks.first_row(number)
-        a_row: Index = 1 if self.spec.unit_row else args.a_row
-        a_depth: Index = 1 if self.spec.unit_depth else args.a_depth
         most, panels = self.spec.prefetch_lines, self.spec.prefetch_panels
         lines: Index = args.prefetch_lines if self.spec.open_rows else most
         ahead = k.mul(args.b_panel, panels * dtype.size)
         prefetch = Prefetch(most, lines, k.add(ahead, k.mul(k.mul(position, lines), LINE)))
-        factors = Factors(k.at(a, k.mul(row, a_row), dtype), a_row, a_depth, panel.right, panel.b_depth, prefetch)
+        left = k.at(a.address, k.mul(k.sub(row, a.first), a.row), dtype)
+        factors = Factors(left, a.row, a.depth, panel.right, panel.b_depth, prefetch)
         target = k.at(c, k.add(k.mul(row, args.out_row), panel.column), self.epilogue.result)
         if panel.waiting is not None:
             waiting = k.at(panel.waiting, k.mul(position, self.spec.rows[0] * self.width), dtype)

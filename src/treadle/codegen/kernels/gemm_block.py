@@ -13,7 +13,7 @@ from treadle.codegen.emit.loops import loop, when
 from treadle.codegen.emit.memory import load, prefetch
 from treadle.codegen.emit.types import I8
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
-from treadle.codegen.emit.vnni import load_vnni_left, vnni_dot, vnni_right
+from treadle.codegen.emit.vnni import dot_of_pairs, load_vnni_left, load_widened_pairs, vnni_dot
 from treadle.dtypes import DType
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
@@ -55,11 +55,13 @@ class RegisterBlock:
         """With `use_bf16_dot` an element of both factors is two bf16 (`dtype` is f32).
 
         With `vnni` it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the
-        right factor has a row of the values that sums begin with.
+        right factor has a row of the values that sums begin with. On CPUs without VNNI, the left factor's are two
+        elements of two 16-bit numbers (`widen_rows`), and the right factor's have the order of `split_pairs`.
         """
         self.k = k
-        self.multiply_add = bf16_dot if use_bf16_dot else multiply_add
         self.vnni = vnni
+        self.widened = bool(vnni) and not k.target.has_vnni
+        self.multiply_add = bf16_dot if use_bf16_dot else self._dot_of_bytes if vnni else multiply_add
         self.dtype = dtype
         self.rows = rows
         self.vectors = vectors
@@ -114,22 +116,32 @@ class RegisterBlock:
         row_bytes = k.mul(factors.a_row, dtype.size)
         for step in range(steps):
             b_row = k.at(b, k.mul(factors.b_depth, step), dtype)
-            right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
-            packed = [vnni_right(k, value) for value in right] if self.vnni else []
             along = k.mul(factors.a_depth, step)
-            for row in range(self.rows):
-                start = k.b.gep(
-                    pointers[row // spacing], [as_i64(k.mul(row_bytes, row % spacing))], inbounds=True, source_etype=I8
-                )
-                if self.vnni:
-                    parts = load_vnni_left(k, start, along, self.lanes, signed=self.vnni == "signed")
-                    for v, factor in enumerate(packed):
+            for half in range(2 if self.widened else 1):
+                right = [self._right(b_row, v * self.lanes, half) for v in range(self.vectors)]
+                for row in range(self.rows):
+                    offset = as_i64(k.mul(row_bytes, row % spacing))
+                    start = k.b.gep(pointers[row // spacing], [offset], inbounds=True, source_etype=I8)
+                    left = self._left(start, k.add(along, half))
+                    for v in range(self.vectors):
                         number = row * self.vectors + v
-                        sums[number] = vnni_dot(k, parts, factor, sums[number])
-                    continue
-                left = splat(k, load(k, start, along, dtype), self.lanes)
-                for v in range(self.vectors):
-                    number = row * self.vectors + v
-                    sums[number] = self.multiply_add(k, left, right[v], sums[number])
+                        sums[number] = self.multiply_add(k, left, right[v], sums[number])
         pointers = [k.at(pointer, k.mul(factors.a_depth, steps), dtype) for pointer in pointers]
         return [*sums, *pointers, k.at(b, k.mul(factors.b_depth, steps), dtype)]
+
+    def _dot_of_bytes(self, k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir.Value:
+        return dot_of_pairs(k, left, right, addend) if self.widened else vnni_dot(k, (left,), (right,), addend)
+
+    def _left(self, row: ir.Value, along: Index) -> ir.Value:
+        """Element `along` of the left factor's row at `row`, in every lane."""
+        k = self.k
+        if self.vnni and not self.widened:
+            return load_vnni_left(k, row, along, self.lanes, signed=self.vnni == "signed")[0]
+        return splat(k, load(k, row, along, self.dtype), self.lanes)
+
+    def _right(self, row: ir.Value, column: int, half: int) -> ir.Value:
+        """A vector of the right factor's row at `row`; `half`: which pairs of four bytes, if they are widened."""
+        k = self.k
+        if not self.widened:
+            return load(k, row, column, self.dtype, self.lanes)
+        return load_widened_pairs(k, k.at(row, column, self.dtype), half, self.lanes)

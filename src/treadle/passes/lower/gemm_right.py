@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treadle.dtypes import i32
 from treadle.graph.dim import at_most, ceil_div, divides, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -14,7 +15,7 @@ from treadle.passes.lower.base import Array, LowerContext, partition
 from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.gemm_operands import Matrices, Operands
 from treadle.passes.lower.gemm_pack import pack_panels
-from treadle.passes.lower.vnni import pack_bytes, vnni_zero_point
+from treadle.passes.lower.vnni import pack_bytes, split_pairs, vnni_zero_point
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm_pack import GemmPackArgs, GemmPackSpec
 
@@ -119,17 +120,21 @@ def packed_bf16(ctx: LowerContext, product: Operands, width: int) -> Right:
 def packed_bytes(ctx: LowerContext, product: Operands, width: int) -> Right:
     """The constant right factor as panels for VNNI dot products; `product.depth` counts groups of four bytes.
 
-    Each panel begins with a row of the values that sums begin with: they make up for signed bytes of a, which VNNI dot
-    products take 128 higher.
+    Without VNNI, groups have the order of `split_pairs`. Each panel begins with a row of the values that sums begin
+    with: they make up for signed bytes of a, which are taken 128 higher.
     """
     b, columns, offset = product.b, product.columns, vnni_zero_point(product.a.value, 0)
     sizes, depth = _own_sizes(product), 4 * product.depth
-    how = f"vnni {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    pairs = 0 if ctx.target.has_vnni else ctx.target.lanes(i32)
+    how = f"vnni {offset} {pairs} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
 
     def panels(data: Array) -> Array:
         matrices = matrices_of(b, data, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
-        return pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
+        packed = pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
+        if pairs:
+            packed[..., 1:, :] = split_pairs(packed[..., 1:, :], pairs)
+        return packed
 
     packed = ctx.packed(b.value, how, "vnni", panels)
     return _constant_panels(packed, sizes, product, width, first=1)

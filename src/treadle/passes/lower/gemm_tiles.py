@@ -25,6 +25,9 @@ number of rows is open."""
 MANY_ROWS = 2520
 """Open numbers of rows are taken for this one, which all heights of blocks divide, where a tile is chosen."""
 
+LOADED = 0.1
+"""The time of a load beside that of a vector of products, while arithmetic is what takes the time."""
+
 _USUAL_COLUMNS = 128
 """Open numbers of columns likewise; half of a panel more is multiplied for nothing."""
 
@@ -93,11 +96,14 @@ class Grid:
         return self.batch_chunks * self.block_chunks * self.panel_chunks
 
 
-def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
-    """The tile that needs the least time for [rows, depth] @ [depth, columns]."""
+def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int, right_cost: float = LOADED) -> Tile:
+    """The tile that needs the least time for [rows, depth] @ [depth, columns].
+
+    `right_cost`: the time of a vector of the right factor beside that of a vector of products.
+    """
     depth = _USUAL_DEPTH if is_expression(depth) else depth
     if is_expression(rows):
-        return _choose_open_tile(rows, columns, depth, lanes, registers)
+        return _choose_open_tile(rows, columns, depth, lanes, registers, right_cost)
     total = ceil_div(_USUAL_COLUMNS if is_expression(columns) else columns, lanes)
     best: tuple[float, Tile] | None = None
     for vectors in range(1, min(MAX_VECTORS, max(1, total)) + 1):
@@ -107,14 +113,15 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
         for height in dict.fromkeys((most, _even_height(rows, most, vectors))):
             tile = cut_rows(rows, height, vectors)
             full, rest = divmod(total, vectors)
-            cost = full * panel_cost(tile, vectors, depth) + (panel_cost(tile, rest, depth) if rest else 0.0)
+            cost = full * panel_cost(tile, vectors, depth, right_cost)
+            cost += panel_cost(tile, rest, depth, right_cost) if rest else 0.0
             if best is None or cost < best[0] * 0.995:
                 best = (cost, tile)
     assert best is not None, "one vector always fits"
     return best[1]
 
 
-def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
+def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers: int, right_cost: float) -> Tile:
     """The tile that needs the least time for many rows. Of equals the highest, which reads the right factor least
     often, and of these the widest, whose code is short.
     """
@@ -126,7 +133,7 @@ def _choose_open_tile(rows: int, columns: int, depth: int, lanes: int, registers
         tile = cut_rows(MANY_ROWS, most_rows(vectors), vectors)
         width = vectors * lanes
         panels = _USUAL_COLUMNS / width + 0.5 if is_expression(columns) else ceil_div(columns, width)
-        return panels * panel_cost(tile, vectors, depth)
+        return panels * panel_cost(tile, vectors, depth, right_cost)
 
     most = MAX_VECTORS if is_expression(columns) else min(MAX_VECTORS, max(1, ceil_div(columns, lanes)))
     widths = range(1, most + 1)
@@ -166,19 +173,19 @@ def cut_open_rows(rows: int, most: int, vectors: int) -> Tile:
     return Tile(tuple(range(most, 0, -1)), blocks, rows - blocks * (height - 1), vectors, height)
 
 
-def panel_cost(tile: Tile, vectors: int, depth: int) -> float:
-    """Relative time of all blocks of one panel."""
+def panel_cost(tile: Tile, vectors: int, depth: int, right_cost: float = LOADED) -> float:
+    """Relative time of all blocks of one panel; `right_cost` as in `choose_tile`."""
     small = tile.blocks - tile.large_blocks
-    cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)
-    cost += small * _block_cost(tile.heights[-1], vectors, depth)
+    cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth, right_cost)
+    cost += small * _block_cost(tile.heights[-1], vectors, depth, right_cost)
     return cost * _UNEVEN if len(tile.heights) > 1 and depth <= _SHORT else cost
 
 
-def _block_cost(rows: int, vectors: int, depth: int) -> float:
+def _block_cost(rows: int, vectors: int, depth: int, right_cost: float) -> float:
     """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its
     stores."""
     loads = rows + vectors
-    step = max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + 0.1 * loads
+    step = max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + LOADED * rows + right_cost * vectors
     return step * max(depth, 1) + 2 * rows * vectors + 12
 
 

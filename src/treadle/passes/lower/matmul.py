@@ -13,6 +13,7 @@ from treadle.passes.lower.base import LowerContext, partition
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor, shares_panels
 from treadle.passes.lower.gemm_tiles import (
+    LOADED,
     NO_PREFETCH,
     Grid,
     Parts,
@@ -23,7 +24,7 @@ from treadle.passes.lower.gemm_tiles import (
     choose_tile,
     prefetched_panel,
 )
-from treadle.passes.lower.registers import sum_registers
+from treadle.passes.lower.registers import pair_registers
 from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
@@ -31,6 +32,10 @@ from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
 from treadle.plan.kernels.register_block import FINISHED_TOGETHER, UNROLL
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
+
+_WIDENED = LOADED + 0.5
+"""The time of a load that widens bytes beside that of a vector of products: it takes one of four vector units, which a
+product and its addition share; of these only two multiply."""
 
 
 def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -108,8 +113,10 @@ def _oriented(product: Operands) -> Operands | None:
 
 def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, each: int = 1) -> list[Call]:
     lanes, depth = ctx.target.lanes(dtype), product.depth
-    registers = sum_registers(ctx.target, vnni=True) if each == 4 else ctx.target.registers
-    tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
+    widened = each == 4 and not ctx.target.has_vnni
+    registers = pair_registers(ctx.target) if widened else ctx.target.registers
+    right_cost = _WIDENED if widened else LOADED
+    tile = choose_tile(product.rows, product.columns, depth, lanes, registers, right_cost)
     width = tile.vectors * lanes
     if each == 4:
         right = packed_bytes(ctx, product, width)
@@ -155,7 +162,8 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
         cost=tiling.cost,
-        scratch=_scratch(tile, tiling, width, copied, spec.epilogue is not None) * dtype.size,
+        scratch=_scratch(tile, tiling, width, copied, spec.epilogue is not None, 2 * depth if widened else 0)
+        * dtype.size,
     )
     return [*calls, product_call]
 
@@ -195,6 +203,7 @@ def _choose_tiling(
         ctx.moved_ns(depth * width * dtype.size),
     )
     a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
+    a_bytes *= 2.0 if each == 4 and not target.has_vnni else 1.0
     moved = (rows * depth + depth * columns + rows * columns) * dtype.size
     streams = product.b.value.is_constant or (not is_expression(moved) and moved > target.last_cache)
     parts = Parts.whole(depth)
@@ -205,13 +214,14 @@ def _choose_tiling(
     return _Tiling(grid, panels, parts, ctx.machine.call_ns + product.batches * panels * panel_ns, streams)
 
 
-def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, epilogue: bool) -> int:
-    """Elements of scratch of the `gemm` kernel: blocks whose epilogue is applied together, a copied panel, the sums of
-    a chunk between parts of the depth."""
+def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, epilogue: bool, widened: int) -> int:
+    """Elements of scratch of the `gemm` kernel: blocks whose epilogue is applied together, a copied panel or a chunk's
+    rows of the left factor as `widened` elements each, the sums of a chunk between parts of the depth."""
     block, grid, parts = tile.heights[0] * width, tiling.grid, tiling.parts
     waiting = block * grid.blocks * minimum(grid.panels, parts.panels) if parts.several else 0
     spilled = FINISHED_TOGETHER * block if epilogue else block
-    return spilled + (parts.length * width if copied else 0) + waiting
+    rows = tile.heights[0] * grid.blocks
+    return spilled + (parts.length * width if copied else 0) + rows * widened + waiting
 
 
 def _args(product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, b_panel: int) -> GemmArgs[int]:

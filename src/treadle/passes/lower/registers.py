@@ -14,3 +14,11 @@ def sum_registers(target: Target, *, vnni: bool = False) -> int:
     if vnni and not target.has_vnni:
         return target.registers - 4
     return target.registers - (target.isa == "generic")
+
+
+def pair_registers(target: Target) -> int:
+    """Returns the same for products of bytes that were widened to pairs of 16 bits, one of which waits to be added.
+
+    Bytes that no single instruction widens take three more.
+    """
+    return target.registers - (4 if target.isa == "generic" else 1)

@@ -22,6 +22,15 @@ def pack_bytes(values: Array, axis: int) -> Array:
     return np.moveaxis(packed, -1, axis)
 
 
+def split_pairs(packed: Array, lanes: int) -> Array:
+    """The first two bytes of every `lanes` elements of i32, then the last two of them: each half is widened at once.
+
+    `lanes` divides the last axis.
+    """
+    pairs = np.ascontiguousarray(packed).view(np.int16).reshape(-1, lanes, 2)
+    return np.ascontiguousarray(pairs.swapaxes(1, 2)).view(packed.dtype).reshape(packed.shape)
+
+
 def signedness(x: Value) -> str:
     """Returns the parameter `vnni` of a kernel that multiplies the bytes of `x`."""
     return "signed" if x.dtype == i8 else "unsigned"

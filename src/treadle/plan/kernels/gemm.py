@@ -13,7 +13,8 @@ from treadle.plan.kernels.epilogue import BatchArgs, BatchedSpec
 class GemmSpec(BatchedSpec):
     """Parameters. Pointers: out, a, b, operands of the epilogue.
 
-    Scratch: one register block of sums; then a copied panel if b is not packed; then the sums of a chunk if `parts`.
+    Scratch: one register block of sums; then a copied panel if b is not packed, or the rows of a that a chunk reads, as
+    16-bit numbers, with `vnni` on a CPU without it; then the sums of a chunk if `parts`.
     """
 
     family: ClassVar[str] = "gemm"
