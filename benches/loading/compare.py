@@ -1,25 +1,23 @@
 """First and later loads of models with open dimensions beside those of the same models with fixed sizes.
 
     python -m benches.loading.compare [MODEL.onnx ...] [--sizes batch=2,length=64] [--threads 1] [--rounds 5]
-        [--without-imports] [--baseline SECONDS.json] [--json FILE]
+        [--without-imports] [--old CHECKOUT] [--json FILE]
 
 Without models, those of `benches.models` with open dimensions are built first. A copy of each model gets numbers for
 its open dimensions: those of --sizes by name, else usual ones, else 64. Each load is a process of its own. In a round
 each form of the model is loaded with an empty cache folder, then again; rounds are interleaved. Times are medians, in
 ms, of the import and the load, and of CPU time, which the process that compiles is part of. `open / fixed` is the ratio
-of the medians. With --baseline, the figures that an older version wrote with --json, `open / fixed then` divides by its
-fixed ones. With --without-imports the table has the least CPU times of loads in processes that have imported all
-modules before and compile themselves, and a last line with the greatest ratios.
+of the medians. With --old, a checkout of an older version with an installation of its own in .venv, it loads the copy
+too, as the form `fixed then`. With --without-imports the table has the least CPU times of loads in processes that have
+imported all modules before and compile themselves, and a last line with the greatest ratios.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 import sys
 import tempfile
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -43,6 +41,9 @@ USUAL_SIZE = 64
 """The size of other dimensions."""
 
 FORMS = ("open", "fixed")
+OLD = "fixed then"
+"""The form that an older version loads."""
+
 LOADS = ("first", "later")
 
 Figures = dict[str, Any]
@@ -62,16 +63,28 @@ def fix(source: str, target: Path, sizes: Mapping[str, int]) -> None:
     onnx.save(model, target)
 
 
-def compare(model: str, sizes: Mapping[str, int], threads: int, rounds: int, *, imports: bool = True) -> dict[str, Any]:
-    """Loads both forms of a model by turns; returns the figures of every round, by form and load.
+def compare(
+    model: str,
+    sizes: Mapping[str, int],
+    threads: int,
+    rounds: int,
+    *,
+    imports: bool = True,
+    old: Path | None = None,
+) -> dict[str, Any]:
+    """Loads the forms of a model by turns; returns the figures of every round, by form and load.
 
-    Without `imports`, all modules are imported before a load, and the process compiles itself.
+    Without `imports`, all modules are imported before a load, and the process compiles itself. `old` is the checkout of
+    an older version.
     """
     here = {} if imports else {"TREADLE_OUT_OF_PROCESS": "off"}
-    found: dict[str, dict[str, list[Figures]]] = {form: {each: [] for each in LOADS} for form in FORMS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fix(model, folder / "fixed.onnx", sizes)
+        fixed = str(folder / "fixed.onnx")
+        fix(model, Path(fixed), sizes)
+        forms = [("open", model, sys.executable), ("fixed", fixed, sys.executable)]
+        if old is not None:
+            forms.append((OLD, fixed, str(old.resolve() / ".venv" / "bin" / "python")))
         engines = [
             Engine(
                 form,
@@ -79,11 +92,13 @@ def compare(model: str, sizes: Mapping[str, int], threads: int, rounds: int, *, 
                 {"model": path, "threads": threads, "imports": imports},
                 required=True,
                 environment={"TREADLE_CACHE": str(folder / form), **here},
+                python=python,
             )
-            for form, path in zip(FORMS, (model, str(folder / "fixed.onnx")), strict=True)
+            for form, path, python in forms
         ]
         for engine in engines:
             load(engine)  # compiles treadle's Python, and has the file in memory
+        found: dict[str, dict[str, list[Figures]]] = {form: {each: [] for each in LOADS} for form, _, _ in forms}
         for order in turn_orders(engines, rounds):
             for engine in order:
                 shutil.rmtree(folder / engine.name, ignore_errors=True)
@@ -94,21 +109,28 @@ def compare(model: str, sizes: Mapping[str, int], threads: int, rounds: int, *, 
     return {"model": Path(model).stem, "threads": threads, "forms": found}
 
 
+def columns(forms: Sequence[str], prefix: str) -> list[str]:
+    """The titles of what `cells` returns."""
+    return [f"{prefix}{forms[0]}", *forms[1:], *(f"{forms[0]} / {form}" for form in forms[1:])]
+
+
+def cells(times: Sequence[float]) -> list[str]:
+    """The times of all forms in ms, then the ratios of the first to each other one."""
+    return [f"{each:.0f}" for each in times] + [f"{times[0] / each:.2f}" for each in times[1:]]
+
+
 def milliseconds(result: Mapping[str, Any], form: str, each: str, cpu: str = "") -> float:
     """The median over rounds of import and load."""
     rounds = result["forms"][form][each]
     return float(1e3 * statistics.median(one[f"import_{cpu}seconds"] + one[f"load_{cpu}seconds"] for one in rounds))
 
 
-def row(result: Mapping[str, Any], then: Mapping[str, Any] | None) -> list[str]:
-    """A row of the table; `then` are the figures of an older version."""
-    cells = [result["model"], str(result["threads"])]
+def row(result: Mapping[str, Any]) -> list[str]:
+    """A row of the table."""
+    found = [result["model"], str(result["threads"])]
     for each, cpu in product(LOADS, ("", "cpu_")):
-        opened, fixed = (milliseconds(result, form, each, cpu) for form in FORMS)
-        cells += [f"{opened:.0f}", f"{fixed:.0f}", f"{opened / fixed:.2f}"]
-        if then is not None:
-            cells.append(f"{opened / milliseconds(then, 'fixed', each, cpu):.2f}")
-    return cells
+        found += cells([milliseconds(result, form, each, cpu) for form in result["forms"]])
+    return found
 
 
 def without_imports(result: Mapping[str, Any], form: str, each: str) -> float:
@@ -116,27 +138,27 @@ def without_imports(result: Mapping[str, Any], form: str, each: str) -> float:
     return float(1e3 * min(one["load_cpu_seconds"] for one in result["forms"][form][each]))
 
 
-def ratios(result: Mapping[str, Any]) -> list[float]:
-    """CPU times of first and later loads without imports, each of the open model over that of the fixed one."""
-    times = [[without_imports(result, form, each) for form in FORMS] for each in LOADS]
-    return [opened / fixed for opened, fixed in times]
+def row_without_imports(result: Mapping[str, Any]) -> list[str]:
+    """A row of the table of --without-imports."""
+    found = [result["model"], str(result["threads"])]
+    for each in LOADS:
+        found += cells([without_imports(result, form, each) for form in result["forms"]])
+    return found
 
 
-def compare_without_imports(models: Sequence[str], arguments: Namespace) -> list[dict[str, Any]]:
-    """Prints the table of --without-imports; returns the figures of all models."""
-    print(f"{machine()}; ms of CPU time of the load, without imports")
-    print_header("model", "threads", *(f"{each} load: {what}" for each in LOADS for what in (*FORMS, "open / fixed")))
-    results = []
-    for model, threads in product(models, arguments.threads):
-        result = compare(model, arguments.sizes, threads, arguments.rounds, imports=False)
-        cells = [result["model"], str(threads)]
-        for each, ratio in zip(LOADS, ratios(result), strict=True):
-            cells += [f"{without_imports(result, form, each):.0f}" for form in FORMS] + [f"{ratio:.2f}"]
-        print_row(cells)
-        results.append(result)
-    greatest = [max(column) for column in zip(*map(ratios, results), strict=True)]
-    print_row(["greatest", "", "", "", f"{greatest[0]:.2f}", "", "", f"{greatest[1]:.2f}"])
-    return results
+def ratios(result: Mapping[str, Any], each: str) -> list[float]:
+    """CPU times of loads without imports: that of the open model over that of each other form."""
+    times = [without_imports(result, form, each) for form in result["forms"]]
+    return [times[0] / other for other in times[1:]]
+
+
+def greatest(results: Sequence[Mapping[str, Any]], forms: Sequence[str]) -> list[str]:
+    """The last row of the table of --without-imports: the greatest ratios."""
+    found = ["greatest", ""]
+    for each in LOADS:
+        found += [""] * len(forms)
+        found += [f"{max(column):.2f}" for column in zip(*(ratios(one, each) for one in results), strict=True)]
+    return found
 
 
 def sizes_of(text: str) -> dict[str, int]:
@@ -148,24 +170,25 @@ def main() -> int:
     options = parser(__doc__, rounds=5, threads="1")
     options.add_argument("models", nargs="*")
     options.add_argument("--sizes", type=sizes_of, default={}, help="sizes of open dimensions, by name")
-    options.add_argument("--baseline", type=Path, help="what an older version wrote with --json")
+    options.add_argument("--old", type=Path, help="a checkout of an older version, with its .venv")
     options.add_argument("--without-imports", action="store_true", help="CPU time of loads after all imports")
     arguments = options.parse_args()
     models = [str(model) for model in arguments.models or build.all_models("open")]
-    if arguments.without_imports:
-        write_json(arguments.json, results=compare_without_imports(models, arguments))
-        return 0
-    old = json.loads(arguments.baseline.read_text())["results"] if arguments.baseline else []
-    baseline = {(one["model"], one["threads"]): one for one in old}
-    print(f"{machine()}; ms of import and load")
-    columns = ["model", "threads"]
-    for each, what in product(LOADS, ("", "CPU time of the ")):
-        columns += [f"{what}{each} load: open", "fixed", "open / fixed", *(["open / fixed then"] if old else [])]
-    print_header(*columns)
+    imports = not arguments.without_imports
+    forms = [*FORMS, OLD] if arguments.old else FORMS
+    what = "ms of import and load" if imports else "ms of CPU time of the load, without imports"
+    print(f"{machine()}; {what}")
+    titles = ["model", "threads"]
+    for each, cpu in product(LOADS, ("", "CPU time of the ") if imports else ("",)):
+        titles += columns(forms, f"{cpu}{each} load: ")
+    print_header(*titles)
     results = []
     for model, threads in product(models, arguments.threads):
-        results.append(compare(model, arguments.sizes, threads, arguments.rounds))
-        print_row(row(results[-1], baseline.get((results[-1]["model"], threads)) if old else None))
+        result = compare(model, arguments.sizes, threads, arguments.rounds, imports=imports, old=arguments.old)
+        print_row(row(result) if imports else row_without_imports(result))
+        results.append(result)
+    if not imports:
+        print_row(greatest(results, forms))
     write_json(arguments.json, results=results)
     return 0
 
