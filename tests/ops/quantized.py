@@ -58,6 +58,7 @@ CASES = [
     _conv("3x3_signed", (1, 64, 9, 9), (64, 64, 3, 3), kinds=(np.int8, np.int8), zero=3, pads=1),
     _conv("3x3_zero_of_relu", (1, 16, 9, 9), (16, 16, 3, 3), kinds=(np.int8, np.int8), zero=-128, pads=1),
     _conv("image", (1, 3, 23, 23), (32, 3, 7, 7), zero=114, stride=2, pads=3),
+    _conv("wide_kernel", (1, 16, 2, 40), (16, 16, 19, 19), zero=9, pads=9),
     _conv("wider_than_the_image", (1, 16, 3, 2), (16, 16, 5, 5), zero=9, pads=4),
     _conv("dilated", (1, 16, 12, 12), (16, 16, 3, 3), zero=30, pads=2, dilation=2),
     _conv("depthwise", (1, 35, 9, 9), (35, 1, 3, 3), zero=77, pads=1, groups=35),

@@ -21,6 +21,8 @@ SHAPES = {
     "7x7 dilated": Case(16, 16, (20, 21), (7, 7), pads=(6, 6, 6, 6), dilations=(2, 2), groups=16),
     "11x11": Case(16, 16, (12, 15), (11, 11), pads=(5, 5, 5, 5), groups=16),
     "1-D": Case(24, 24, (50,), (9,), pads=(4, 4), groups=24),
+    "1-D of a wide kernel": Case(16, 16, (70,), (27,), pads=(13, 13), groups=16),
+    "groups of two and a wide kernel": Case(16, 16, (1, 70), (1, 20), strides=(1, 2), pads=(0, 9, 0, 9), groups=8),
     "groups of two": Case(32, 32, (7, 8), (3, 3), pads=SAME, groups=16),
     "groups of four": Case(48, 48, (7, 8), (3, 3), strides=(2, 2), pads=SAME, groups=12),
 }

@@ -36,6 +36,8 @@ SHAPES = {
     "7x7 strided": Case(18, 64, (17, 30), (7, 7), strides=(2, 2), pads=(3, 3, 3, 3)),
     "1x7": Case(32, 32, (9, 17), (1, 7), pads=(0, 3, 0, 3)),
     "7x1": Case(32, 32, (17, 9), (7, 1), pads=(3, 0, 3, 0)),
+    "1x25 same": Case(16, 24, (2, 40), (1, 25), pads=(0, 12, 0, 12)),
+    "1x21 strided and dilated": Case(16, 16, (1, 90), (1, 21), strides=(1, 2), pads=(0, 20, 0, 3), dilations=(1, 3)),
     "2x2 even kernel": Case(16, 16, (6, 7), (2, 2), pads=(0, 0, 1, 1)),
     "one image row": Case(16, 16, (1, 40), (3, 3), pads=SAME),
     "several images": Case(24, 40, (7, 9), (3, 3), pads=SAME, images=3),
@@ -84,6 +86,22 @@ def test_rows_of_a_row_major_image_are_prefetched(plain: bool, target: Target) -
     specs = [call.spec for call in calls if isinstance(call.spec, DirectConvSpec)]
     assert [spec.plain_input for spec in specs] == [plain]
     assert (".prefetch." in emit_ir(specs[0], target)) == plain
+
+
+def test_a_wide_kernel_reads_a_plain_input(target: Target) -> None:
+    Case(1, 40, (1, 211), (1, 64), strides=(1, 16), pads=(0, 30, 0, 30), images=2, plain_input=True).check(target)
+
+
+@pytest.mark.parametrize("pads", [(0, 0), (30, 29)], ids=["valid", "padded"])
+@pytest.mark.parametrize("groups", [1, 16])
+def test_the_width_of_a_kernel_does_not_make_code_longer(groups: int, pads: tuple[int, int], target: Target) -> None:
+    lines = []
+    for width in (60, 240):
+        wide = Case(16, 16, (800,), (width,), strides=(40,), pads=pads, groups=groups)
+        calls, _ = lower_graph(wide.graph(target)[0], target)
+        lines.append(sum(emit_ir(call.spec, target).count("\n") for call in calls))
+    assert lines[1] < 2 * lines[0]
+    assert lines[1] < 12_000
 
 
 def test_reduction_in_passes(target: Target) -> None:

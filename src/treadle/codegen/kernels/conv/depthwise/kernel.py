@@ -6,17 +6,19 @@ groups wider than one channel, shuffled so that every lane has the channel that 
 
 from __future__ import annotations
 
+from functools import partial
+
 from llvmlite import ir
 
 from treadle.codegen.emit.convert import convert
-from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import constant, like, multiply_add, take
 from treadle.codegen.kernels.conv.direct.block import opaque
 from treadle.codegen.kernels.conv.epilogue import Epilogue
-from treadle.codegen.kernels.conv.rows import columns_inside, segment_blocks, taps_inside
+from treadle.codegen.kernels.conv.rows import columns_inside, over_columns, segment_blocks, taps_inside
 from treadle.dtypes import i8, u8
 from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConvSpec
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
@@ -78,11 +80,28 @@ def _kernel_row(
     """Returns `sums` plus the products of one kernel row."""
     values = list(sums)
     for offset in range(spec.width):
-        for first in range(0, spec.kernel[1], _COLUMNS_AT_ONCE):
-            at_once = range(first, min(first + _COLUMNS_AT_ONCE, spec.kernel[1]))
-            _columns(k, spec, x, weights, columns, offset, at_once, values)
-            x = opaque(k, x)
+        add = partial(_add_columns, k, spec, opaque(k, x) if offset else x, weights, offset)
+        values = over_columns(k, columns, spec.kernel[1], _COLUMNS_AT_ONCE, values, add)
     return values
+
+
+def _add_columns(
+    k: Kernel,
+    spec: DepthwiseConvSpec,
+    x: ir.Value,
+    weights: ir.Value,
+    offset: int,
+    first: Index,
+    columns: Columns,
+    numbers: range,
+    sums: list[ir.Value],
+) -> None:
+    """Adds the products of the kernel columns `numbers`, counted from `first`, to `sums`, a few columns at a time."""
+    at = k.b.gep(x, [as_i64(k.mul(first, spec.dilations[1] * spec.lanes))], source_etype=scalar(spec.source))
+    factors = k.at(weights, k.mul(first, spec.width * spec.lanes), spec.dtype)
+    for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
+        _columns(k, spec, at, factors, columns, offset, numbers[start : start + _COLUMNS_AT_ONCE], sums)
+        at = opaque(k, at)
 
 
 def _checked_row(

@@ -14,11 +14,15 @@ from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar, ve
 from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
 from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
 from treadle.codegen.kernels.conv.epilogue import Epilogue
+from treadle.codegen.kernels.conv.rows import over_columns
 from treadle.dtypes import bf16
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import Columns
 from treadle.plan.target import LINE
+
+_COLUMNS_AT_ONCE = 4
+"""Columns of a wide kernel in a turn of the loop over them."""
 
 _MOST_PREFETCHES = 64
 """A block whose strides are so wide that it would need more prefetches has none: it reads few of the lines below it."""
@@ -265,13 +269,26 @@ class RegisterBlock:
                 if operands.inside is not None:
                     values = self._columns_inside(x_at, weights_at, operands.inside, values)
                     continue
-                for column in range(self.columns):
-                    if self.vnni:
-                        self._column_of_bytes(x_at, weights_at, column, columns, values)
-                    else:
-                        self._column(x_at, weights_at, column, columns, values)
+                values = self._all_columns(x_at, weights_at, columns, values)
             turn.next(*values)
         return turn.carry
+
+    def _all_columns(self, x: ir.Value, weights: ir.Value, columns: Columns, sums: list[ir.Value]) -> list[ir.Value]:
+        """Returns `sums` plus the products of one element of channels and all kernel columns."""
+        k = self.k
+        width = 2 if self.two_columns else 1
+
+        def add(first: Index, inside: Columns, numbers: range, values: list[ir.Value]) -> None:
+            step = width * self.dilations[1] * self.pixel
+            at = k.b.gep(x, [as_i64(k.mul(first, step))], source_etype=scalar(self.source))
+            factors = k.at(weights, k.mul(first, self.vectors * self.lanes), self.dtype)
+            for column in numbers:
+                if self.vnni:
+                    self._column_of_bytes(at, factors, column, inside, values)
+                else:
+                    self._column(at, factors, column, inside, values)
+
+        return over_columns(k, columns, self.columns, _COLUMNS_AT_ONCE, sums, add, width=width)
 
     def _columns_inside(
         self, x: ir.Value, weights: ir.Value, inside: tuple[Index, Index], sums: list[ir.Value]
