@@ -83,6 +83,8 @@ def add_sizes(graph: Graph, array: Array, dtype: DType, name: str) -> Node | Val
         dtype: The element type of the tensor.
         name: The name of the new value.
     """
+    if array.dtype != object:
+        return graph.constant(np.ascontiguousarray(array, dtype.numpy).reshape(array.shape), name)
     if not any(map(is_expression, array.reshape(-1))):
         return graph.constant(np.asarray(array.tolist()).astype(dtype.numpy).reshape(array.shape), name)
     attrs = {"elements": tuple(array.reshape(-1).tolist()), "shape": array.shape, "dtype": dtype}

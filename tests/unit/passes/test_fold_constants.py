@@ -36,6 +36,22 @@ def test_shape_of_unused_computation(write, apply):
     assert apply(graph, FoldConstants()) == ["mul"]
 
 
+def test_elements_of_large_constants_are_not_looked_at(write, apply, monkeypatch):
+    """
+    A folded array of numbers becomes a constant as it is, instead of a Python object an element.
+    """
+    seen = []
+    monkeypatch.setattr("treadle.ops.sizes.is_expression", seen.append)
+    weights = write.op("cast", write.op("transpose", write.ints(*range(2000)), perm=(0,)), to=dtypes.f32)
+    y = write.op("add", write.input(2000), weights)
+    graph = write.done(y)
+
+    assert apply(graph, FoldConstants()) == ["add"]
+    (constant,) = (value.data for value in graph.constants() if value.dtype == dtypes.f32)
+    assert constant.tolist() == list(range(2000))
+    assert not seen
+
+
 def test_large_results_are_not_folded(write, apply, context):
     """
     A result beyond the budget stays a node.
