@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.kernel_runner import lower_graph
+from tests.kernel_runner import lower_graph, run_graph
 
 from treadle.codegen import jit
 from treadle.dtypes import f32
@@ -38,3 +38,39 @@ def test_blocks_prefetch_the_lines_of_a_residual(target: Target) -> None:
     spec, with_residual = compiled(target, residual=True)
     lines = -(-spec.vectors * target.lanes(f32) * f32.size // LINE)
     assert with_residual - without == sum(spec.rows) * lines
+
+
+def scaled(factors: list[float]) -> Graph:
+    """Products of a constant and x, each times a factor and less 1."""
+    graph = Graph()
+    x = graph.value("x", f32, (9, 40))
+    graph.inputs.append(x)
+    weights = graph.constant((np.arange(40 * 24, dtype=np.float32) % 7).reshape(40, 24))
+    for number, factor in enumerate(factors):
+        steps = (
+            Step("const", (), f32, factor),
+            Step("mul", (0, 1), f32),
+            Step("const", (), f32, 1.0),
+            Step("sub", (2, 3), f32),
+        )
+        y = graph.value(f"y{number}", f32, (9, 24))
+        graph.add("matmul", [x, weights], {"epilogue": Expr((f32,), steps, (4,))}, outputs=[y])
+        graph.outputs.append(y)
+    return graph
+
+
+def test_products_that_differ_in_a_number_share_a_kernel(target: Target) -> None:
+    """
+    Scales are arguments of the kernel; 1 stays in its code.
+    """
+    factors = [0.3, 0.7, -1.9]
+    calls, _ = lower_graph(scaled(factors), target)
+    specs = {call.spec for call in calls if isinstance(call.spec, GemmSpec)}
+    x = np.linspace(-1, 1, 9 * 40, dtype=np.float32).reshape(9, 40)
+    found = run_graph(scaled(factors), {"x": x}, target=target)
+    product = x @ (np.arange(40 * 24, dtype=np.float32) % 7).reshape(40, 24)
+
+    (spec,) = specs
+    assert spec.given == 1
+    for number, factor in enumerate(factors):
+        np.testing.assert_allclose(found[f"y{number}"], product * factor - 1, rtol=1e-5, atol=1e-5)

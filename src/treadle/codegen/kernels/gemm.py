@@ -97,7 +97,7 @@ class Product:
         self.dtype = spec.dtype
         height = self.args.height if spec.open_rows else spec.rows[0]
         self.blocks = RowBlocks(k, spec.rows, self.args.large_blocks, height)
-        self.epilogue = Epilogue(k, spec)
+        self.epilogue = Epilogue(k, spec, self.args.given)
         self.width = self.epilogue.width
         self.together = FINISHED_TOGETHER if self.epilogue.is_long else 1
         """Blocks whose sums may be spilled at a time."""

@@ -13,7 +13,7 @@ from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import load, loaded_lane_mask, prefetch, store
 from treadle.codegen.emit.scalar_ops import LONG_OPS
 from treadle.codegen.emit.vectors import splat
-from treadle.codegen.kernels.expr import emit_expr, load_value, store_value
+from treadle.codegen.kernels.expr import emit_expr, given_values, load_value, store_value
 from treadle.dtypes import DType
 from treadle.plan.kernels.epilogue import EpilogueSpec
 from treadle.plan.target import LINE
@@ -37,13 +37,15 @@ class Operand:
 class Epilogue:
     """Finishes blocks of one product kernel."""
 
-    def __init__(self, k: Kernel, spec: EpilogueSpec) -> None:
+    def __init__(self, k: Kernel, spec: EpilogueSpec, given: Sequence[ir.Value] = ()) -> None:
+        """Make the epilogue of `spec`, whose `given` steps take the numbers with these bits."""
         self.k = k
         self.dtype = spec.dtype
         self.expr = spec.epilogue
         self.lanes = k.target.lanes(self.dtype)
         self.vectors = spec.vectors
         self.width = self.vectors * self.lanes
+        self.given = [] if self.expr is None else given_values(k, self.expr, given, self.lanes)
         steps = () if self.expr is None else self.expr.steps
         self.is_long = len(steps) > _SHORT_STEPS or any(step.op in LONG_OPS for step in steps)
         """The epilogue is emitted once and applied in a loop, instead of being emitted for each vector of the block."""
@@ -135,5 +137,5 @@ class Epilogue:
                 loaded.append(load_value(k, operand.base, k.add(past, column), dtype, self.lanes, mask))
             else:
                 loaded.append(splat(k, load_value(k, operand.base, past, dtype), self.lanes))
-        (result,) = emit_expr(k, self.expr, [value, *loaded], mask, self.lanes)
+        (result,) = emit_expr(k, self.expr, [value, *loaded], mask, self.lanes, self.given)
         return result

@@ -10,6 +10,7 @@ from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.expr import with_given
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor, shares_panels
 from treadle.passes.lower.gemm_tiles import (
@@ -133,6 +134,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     if tiling.streams and right.source == "packed":
         prefetch = prefetched_panel(grid, width * dtype.size, in_parts=tiling.parts.several)
     edge = _edge(product, width, lanes)
+    epilogue, given = with_given(node.attrs["epilogue"]) if "epilogue" in node.attrs else (None, ())
     copied = right.copies or (right.source == "rows" and edge > 0)
     spec = GemmSpec(
         dtype=dtype,
@@ -150,7 +152,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         prefetch_lines=prefetch.most,
         prefetch_panels=prefetch.panels,
         parts=tiling.parts.several,
-        epilogue=node.attrs.get("epilogue"),
+        epilogue=epilogue,
         kinds=tuple(operand.kind for operand in product.epilogue),
     )
     product_call = ctx.call(
@@ -158,7 +160,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         spec,
         (node.output,),
         (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
-        args=_args(product, tile, tiling, prefetch, right.panel),
+        args=replace(_args(product, tile, tiling, prefetch, right.panel), given=given),
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
         cost=tiling.cost,
@@ -249,6 +251,7 @@ def _args(product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, 
         panels_at_once=tiling.parts.panels,
         prefetch_lines=prefetch.lines,
         epilogue_rows=tuple(operand.row for operand in product.epilogue),
+        given=(),
         sizes=product.batch,
         a_batch=product.a.batch,
         b_batch=product.b.batch,

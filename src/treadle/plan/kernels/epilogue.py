@@ -24,6 +24,11 @@ class EpilogueSpec(KernelSpec):
     """How each further operand is indexed: `scalar` (one element), `row` (an element a row), `column` (an element a
     column) or `full`."""
 
+    @property
+    def given(self) -> int:
+        """How many numbers the epilogue takes from the arguments."""
+        return 0 if self.epilogue is None else sum(step.op == "given" for step in self.epilogue.steps)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchedSpec(EpilogueSpec):

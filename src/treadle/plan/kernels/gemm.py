@@ -92,7 +92,9 @@ class GemmArgs(BatchArgs[T]):
     """Cache lines that each turn prefetches. A kernel for a known number of rows always prefetches the most."""
     epilogue_rows: tuple[T, ...]
     """Row strides of the epilogue's operands."""
+    given: tuple[T, ...]
+    """Bits of the numbers of the epilogue's `given` steps."""
 
     @classmethod
     def tuple_lengths(cls, spec: BatchedSpec) -> Lengths:
-        return {**BatchArgs.tuple_lengths(spec), "epilogue_rows": len(spec.kinds)}
+        return {**BatchArgs.tuple_lengths(spec), "epilogue_rows": len(spec.kinds), "given": spec.given}
