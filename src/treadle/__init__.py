@@ -44,8 +44,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'treadle' has no attribute {name!r}; it offers {', '.join(__all__)}")
     from importlib import import_module
 
+    from treadle.scarce_memory import memory_to
+
     module, attribute = _HOMES[name]
-    found = import_module(module)
+    with memory_to(f"import {module}", "raise the limit of the process or its container"):
+        found = import_module(module)
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value
     return value

@@ -125,37 +125,36 @@ class Session:
         if progress is not None and not callable(progress):
             raise InputError(f"progress: wanted a function of (done, total) or None, got {progress!r}")
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, AT_CONSTRUCTION))
-        source = ModelSource(
-            model,
-            digests=DigestStore(load_digest, store_digest, load_external, store_external),
-            example_inputs=example_inputs,
-            dynamic_shapes=dynamic_shapes,
-            inputs=inputs,
-            outputs=outputs,
-        )
-        target, provider = detect(), provider_for(matmul_provider)
-        counter = CompileCounter()
-        if batch_invariant and provider is not None:
-            raise InputError(
-                f"batch_invariant: wanted matmul_provider='treadle', got {provider.name!r}, which adds as it likes"
+        with loading():
+            source = ModelSource(
+                model,
+                digests=DigestStore(load_digest, store_digest, load_external, store_external),
+                example_inputs=example_inputs,
+                dynamic_shapes=dynamic_shapes,
+                inputs=inputs,
+                outputs=outputs,
             )
-        nested = _nested(
-            pool, math, precision, TREADLE if provider is None else provider.name, counter, batch_invariant
-        )
-        compile_settings = CompileSettings(
-            target, math, precision, provider, progress, nested, counter, skip_padding, batch_invariant
-        )
-        tuned = {}
-        if settings is not None:
-            topology = threads_of(pool, "Session(pool=)").topology()
-            tuned = tuned_limits(settings, model, source, target, topology)
-        with loading():
+            target, provider = detect(), provider_for(matmul_provider)
+            counter = CompileCounter()
+            if batch_invariant and provider is not None:
+                raise InputError(
+                    f"batch_invariant: wanted matmul_provider='treadle', got {provider.name!r}, which adds as it likes"
+                )
+            nested = _nested(
+                pool, math, precision, TREADLE if provider is None else provider.name, counter, batch_invariant
+            )
+            compile_settings = CompileSettings(
+                target, math, precision, provider, progress, nested, counter, skip_padding, batch_invariant
+            )
+            tuned = {}
+            if settings is not None:
+                topology = threads_of(pool, "Session(pool=)").topology()
+                tuned = tuned_limits(settings, model, source, target, topology)
             self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
-        threads = threads_of(pool, "Session(pool=)")
-        self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
-        threads.team()  # reports a wrong environment variable now, not at the first run
-        self._runner = runner_for(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
-        with loading():
+            threads = threads_of(pool, "Session(pool=)")
+            self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
+            threads.team()  # reports a wrong environment variable now, not at the first run
+            self._runner = runner_for(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
             self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
 

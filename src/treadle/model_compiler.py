@@ -19,7 +19,7 @@ import numpy as np
 from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.compile_settings import CompileCounter, CompileSettings
-from treadle.errors import InputError, MemoryLimitError, ShapeError
+from treadle.errors import InputError, ShapeError
 from treadle.form_plans import FormPlans
 from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
 from treadle.graph.graph import Graph, all_nodes
@@ -38,6 +38,7 @@ from treadle.runtime.plans import Plans, Runnable
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.state_pairs import Growth, growth_of
 from treadle.runtime.topology import Topology
+from treadle.scarce_memory import memory_to
 
 if TYPE_CHECKING:
     from treadle.compiled_plans import Bound, Compiled, Open
@@ -78,16 +79,9 @@ def loading() -> Iterator[None]:
 
     It raises MemoryLimitError if there is no memory, and ModelError if a file was changed while it was read.
     """
-    try:
-        with refusing_changed_files():
-            yield
-    except MemoryLimitError:
-        raise
-    except MemoryError as error:
-        raise MemoryLimitError(
-            f"there is no memory to load and compile the model ({error}); raise the limit of the process or its "
-            "container, or use smaller inputs or a smaller model"
-        ) from error
+    advice = "raise the limit of the process or its container, or use smaller inputs or a smaller model"
+    with memory_to("load and compile the model", advice), refusing_changed_files():
+        yield
 
 
 class ModelCompiler:

@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"graph", "tracing"},
     {"lru"},
     {"knobs", "forking", "provider"},
-    {"dtypes", "optimisations"},
+    {"dtypes", "optimisations", "scarce_memory"},
     {"errors"},
 ]
 """From top to bottom. A module imports its own part and parts of lower layers, nothing beside or above."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -17,6 +18,10 @@ from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
 
 _numbers = itertools.count()
+
+_SPARE_BYTES, _BYTES_OF_TEXT = 64 << 20, 400
+"""Address space that compiling takes at most, in all and for each character of IR: a heap of glibc for a thread, and
+what the largest kernel of mobilenet_v2 took beside (VmPeak and VmHWM of a process that compiled it)."""
 
 # A fork waits until no thread is inside LLVM. Otherwise the child would inherit llvmlite's lock taken by a thread that
 # the child does not have, and LLVM in the middle of a call.
@@ -54,10 +59,11 @@ def emit_ir(spec: KernelSpec, target: Target) -> str:
 
 
 def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
-    """Compiles the IR `text` to object code. Raises InternalError if LLVM rejects it.
+    """Compiles the IR `text` to object code. Raises InternalError if LLVM rejects it, MemoryError if it needs more.
 
     `effort` is that of LLVM's optimiser: with "none" only the code generator's own passes run.
     """
+    _require_memory(_SPARE_BYTES + _BYTES_OF_TEXT * len(text))
     machine = target_machine(target)
     with binding.create_context() as context:  # frees what modules leave in LLVM's global context
         try:
@@ -71,6 +77,14 @@ def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
                 raise _invalid(text, error) from error
             _optimize(module, machine, effort)
             return bytes(machine.emit_object(module))
+
+
+def _require_memory(size: int) -> None:
+    """Raises MemoryError unless the process may map `size` bytes more: LLVM ends a process in which it finds none."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError as error:
+        raise MemoryError(f"LLVM needs up to {size >> 20} MB to compile a kernel") from error
 
 
 def release_memory() -> None:
