@@ -14,16 +14,25 @@ from treadle.plan.target import LINE, Target
 
 BIAS = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
 RESIDUAL = Expr((f32, f32, f32), (Step("add", (0, 1), f32), Step("add", (3, 2), f32)), (4,))
+GELU = Expr(
+    (f32, f32),
+    (
+        Step("add", (0, 1), f32),
+        Step("erf", (2,), f32),
+        Step("mul", (2, 3), f32),
+    ),
+    (4,),
+)
 
 
-def compiled(target: Target, *, residual: bool) -> tuple[GemmSpec, int]:
-    """The kernel of a linear layer with a bias and perhaps a residual, and how many prefetches its code has."""
+def compiled(target: Target, epilogue: Expr) -> tuple[GemmSpec, int]:
+    """The kernel of a linear layer with an epilogue of a bias and perhaps a residual, and how many prefetches its code
+    has."""
     graph = Graph()
     x = graph.value("x", f32, (96, 256))
     operands = [x, *(graph.constant(np.zeros(shape, np.float32)) for shape in ((256, 256), (256,)))]
-    if residual:
+    if len(epilogue.operands) > 2:
         operands.append(graph.value("residual", f32, (96, 256)))
-    epilogue = RESIDUAL if residual else BIAS
     graph.add("matmul", operands, {"epilogue": epilogue}, outputs=[graph.value("y", f32, (96, 256))])
     ((call,), _) = lower_graph(graph, target)
     assert isinstance(call.spec, GemmSpec)
@@ -34,10 +43,23 @@ def test_blocks_prefetch_the_lines_of_a_residual(target: Target) -> None:
     """
     Blocks of each height prefetch the part of the residual that their epilogue reads.
     """
-    _, without = compiled(target, residual=False)
-    spec, with_residual = compiled(target, residual=True)
-    lines = -(-spec.vectors * target.lanes(f32) * f32.size // LINE)
-    assert with_residual - without == sum(spec.rows) * lines
+    _, without = compiled(target, BIAS)
+    spec, with_residual = compiled(target, RESIDUAL)
+    assert with_residual - without == sum(spec.rows) * lines_of_a_row(spec, target)
+
+
+def test_blocks_prefetch_the_lines_that_a_long_epilogue_stores(target: Target) -> None:
+    """
+    Blocks of each height prefetch what their results are stored to, where the results of several are stored together.
+    """
+    _, without = compiled(target, BIAS)
+    spec, with_gelu = compiled(target, GELU)
+    assert with_gelu - without == sum(spec.rows) * lines_of_a_row(spec, target)
+
+
+def lines_of_a_row(spec: GemmSpec, target: Target) -> int:
+    """How many cache lines a row of a block covers."""
+    return -(-spec.vectors * target.lanes(f32) * f32.size // LINE)
 
 
 def scaled(factors: list[float]) -> Graph:

@@ -22,11 +22,14 @@ def store(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType
     k.b.store(value, k.at(base, index, dtype), align=dtype.size)
 
 
-def prefetch(k: Kernel, base: ir.Value, bytes_: Index, *, near: bool = False) -> None:
-    """Prefetches the cache line `bytes_` behind `base` into L2, or if `near` into L1. The address need not be valid."""
+def prefetch(k: Kernel, base: ir.Value, bytes_: Index, *, near: bool = False, stored: bool = False) -> None:
+    """Prefetches the cache line `bytes_` behind `base` into L2, or if `near` into L1. The address need not be valid.
+
+    `stored`: for a store, which needs the line for itself.
+    """
     function = k.intrinsic("llvm.prefetch.p0", ir.VoidType(), POINTER, I32, I32, I32)
     place = k.b.gep(base, [as_i64(bytes_)], source_etype=I8)
-    k.b.call(function, [place, I32(0), I32(3 if near else 2), I32(1)])
+    k.b.call(function, [place, I32(int(stored)), I32(3 if near else 2), I32(1)])
 
 
 def lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:

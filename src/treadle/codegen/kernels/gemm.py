@@ -276,9 +276,11 @@ class Product:
         """A block of `height` rows: stored at once, or spilled to `tile` if its epilogue is long or its panel not
         full."""
         k, edge, vectors = self.k, self.spec.edge, self.spec.vectors
-        if "full" in self.spec.kinds:
+        if "full" in self.spec.kinds or self.epilogue.is_long:
             with nullcontext() if panel.part is None else when(k, panel.part.last):
                 self.epilogue.prefetch(operands, height, row, panel.column)
+                if self.epilogue.is_long:
+                    self.epilogue.prefetch_result(c, self.args.out_row, height)
 
         def spill(sums: list[ir.Value], vectors: int = vectors) -> None:
             self.epilogue.spill(sums, vectors, tile)

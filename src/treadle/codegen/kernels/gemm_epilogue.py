@@ -71,6 +71,15 @@ class Epilogue:
                 element = k.add(k.mul(operand.row_stride, k.add(row, r)), column)
                 prefetch(k, operand.base, k.add(k.mul(element, size), byte), near=True)
 
+    def prefetch_result(self, c: ir.Value, c_row: Index, rows: int) -> None:
+        """Prefetches what `rows` rows of a block at `c` are stored to.
+
+        Blocks that are finished together store a line for each of their rows at once: stores wait for each other.
+        """
+        k, size = self.k, self.result.size
+        for r, byte in product(range(rows), range(0, self.width * size, LINE)):
+            prefetch(k, c, k.add(k.mul(k.mul(c_row, r), size), byte), stored=True)
+
     def store_sums(
         self, sums: Sequence[ir.Value], c: ir.Value, c_row: Index, operands: list[Operand], row: Index, column: Index
     ) -> None:
