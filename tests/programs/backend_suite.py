@@ -1,18 +1,20 @@
 """Runs the model tests of the onnx package's suite for backends on treadle and prints what came of them as JSON.
 
-A process of its own: the package makes its node tests once a process, and other tests of treadle make them too.
+A process of its own: the suite is made without the package's node tests, which take ten seconds to make and run as
+sessions in other tests.
 """
 
 import json
 import unittest
 
-from onnx.backend.test import BackendTest
+from onnx.backend.test import BackendTest, loader
 
 from treadle.compat.onnx_backend import TreadleBackend
 
 KINDS = ("Simple", "PyTorchConverted", "PyTorchOperator")
 
 if __name__ == "__main__":
+    loader.load_node_model_tests = list
     suites = BackendTest(TreadleBackend, __name__).exclude("cuda").test_cases
     report = {}
     for kind in KINDS:
