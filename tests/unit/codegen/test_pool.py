@@ -35,9 +35,16 @@ def _image(*shape: int, dtype: type = np.float32) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("name", _WINDOWS)
-@pytest.mark.parametrize("layout", ["plain", "blocked"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+_LAYOUTS_AND_WINDOWS = list(product(["plain", "blocked"], _WINDOWS))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout", "name"),
+    [
+        *((np.float32, *each) for each in _LAYOUTS_AND_WINDOWS),
+        *((np.float64, *each) for number, each in enumerate(_LAYOUTS_AND_WINDOWS) if (number + number // 10) % 2),
+    ],
+)
 def test_windows_of_every_kind_are_pooled(target: Target, name: str, layout: str, dtype: type) -> None:
     """
     Any kernel, stride, pad and dilation, with a channel count that fills no block, gives the reference's result.
