@@ -357,8 +357,11 @@ class RestPlans:
 class StoredStage:
     """Compiles for a stage from disk: takes plans from disk, or has the plan that runs it compiled again."""
 
-    def __init__(self, form: StageForm, store: PlanStore, compile_: Callable[[], Compiled | Open]) -> None:
-        """Make the compiler of a stage whose plans are in `store`. `compile_` compiles the plan that runs it."""
+    def __init__(self, form: StageForm, store: PlanStore | None, compile_: Callable[[], Compiled | Open]) -> None:
+        """Make the compiler of a stage whose plans are in `store`; None: they are not stored.
+
+        `compile_` compiles the plan that runs it.
+        """
         self._form = form
         self._compile = compile_
         self._compiler: BehindSizes | None = None
@@ -385,6 +388,10 @@ class StoredStage:
 
         if self._compiler is None:
             self._compiler = compiler_of_stage(self._compile(), self._form.outputs)
+            if self._compiler is None:
+                raise InternalError(
+                    f"a plan from disk has a stage for {list(self._form.outputs)}, but not when it is compiled again"
+                )
         return self._compiler
 
     def _graph(self) -> Graph:

@@ -24,9 +24,11 @@ from tests.models.test_states import decoder
 from treadle.codegen.artifact import MAGIC
 from treadle.compile import runner_of
 from treadle.dtypes import f32
-from treadle.errors import InputError, ThreadSettingError
+from treadle.errors import InputError, InternalError, ThreadSettingError
 from treadle.graph.graph import Graph
+from treadle.open_plans import StoredStage
 from treadle.ops.op import Info
+from treadle.runtime.data_stage import StageForm
 
 Array = np.ndarray[Any, Any]
 INT64 = onnx.TensorProto.INT64
@@ -52,6 +54,17 @@ def assert_same_bits(one: treadle.Session, other: treadle.Session, given: Mappin
     wanted, got = one.run(given), other.run(given)
     assert wanted.keys() == got.keys()
     assert all(wanted[name].tobytes() == got[name].tobytes() for name in wanted)
+
+
+def test_a_stage_that_a_fresh_compile_does_not_have_is_an_error() -> None:
+    """
+    What is stored and what is compiled again may differ after a fault; the error names the outputs of the stage.
+    """
+    (fresh,) = treadle.Session(doubled_if_short()).open_plans()
+    stage = StoredStage(StageForm((np.dtype(np.float32),), ("found",), ("n",), ()), None, lambda: fresh)
+
+    with pytest.raises(InternalError, match=r"a stage for \['found'\], but not when it is compiled again"):
+        stage.make([3])
 
 
 class TestBranches:
