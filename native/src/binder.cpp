@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +31,12 @@ constexpr std::array<const char*, 37> kSignatures{
     "iiiiiiiiiiiirrrriii",  // winograd_tiles to winograd_total
 };
 static_assert(kSignatures.size() == index_of(BinderOp::winograd_total) + 1);
+
+constexpr std::uint64_t kNoSymbol = std::uint64_t{1} << 63;
+constexpr std::uint64_t kEverySymbol = ~std::uint64_t{0};
+
+// Returns the bit of a symbol; those from the 63rd on share one.
+constexpr std::uint64_t bit_of(std::size_t symbol) { return std::uint64_t{1} << std::min<std::size_t>(symbol, 62); }
 
 constexpr BinderOp kFirstSearch = BinderOp::conv_units;  // those from here on are results of searches
 
@@ -146,6 +153,10 @@ Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Op
     const std::size_t first = symbols_ + constants_.size();
     kinds_.assign(first + operations_.size(), Kind::unknown);
     std::fill_n(kinds_.begin(), symbols_, Kind::integer);
+    std::vector<std::uint64_t> bits(kinds_.size(), 0);
+    for (std::size_t i = 0; i < symbols_; ++i) bits[i] = bit_of(i);
+    depends_on_.reserve(operations_.size());
+    searches_.assign(operations_.size(), -1);
     for (std::size_t row = 0; row < operations_.size(); ++row) {
         const auto [op, begin] = operations_[row];
         const std::int64_t end = row + 1 < operations_.size() ? operations_[row + 1].first_operand
@@ -163,9 +174,12 @@ Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Op
                                         std::to_string(begin) + " to " + std::to_string(end));
         }
         for (std::int64_t k = 0; k < wanted; ++k) {
-            require(of_operation(row), operands_[static_cast<std::size_t>(begin + k)], first + row,
+            const std::int32_t operand = operands_[static_cast<std::size_t>(begin + k)];
+            require(of_operation(row), operand, first + row,
                     signature[static_cast<std::size_t>(k + 1)] == 'i' ? Kind::integer : Kind::real);
+            bits[first + row] |= bits[static_cast<std::size_t>(operand)];
         }
+        depends_on_.push_back(bits[first + row] != 0 ? bits[first + row] : kNoSymbol);
         kinds_[first + row] = signature[0] == 'i' ? Kind::integer : Kind::real;
         if (static_cast<BinderOp>(op) >= kFirstSearch) add_search(row);
     }
@@ -181,7 +195,7 @@ void Binder::add_search(std::size_t row) {
     const auto same = std::ranges::find_if(search_rows_, [&](std::size_t other) {
         return std::ranges::equal(request(other), request(row));
     });
-    searches_.push_back(static_cast<std::int32_t>(same - search_rows_.begin()));
+    searches_[row] = static_cast<std::int32_t>(same - search_rows_.begin());
     if (same == search_rows_.end()) search_rows_.push_back(row);
 }
 
@@ -206,19 +220,36 @@ void Binder::require_real(const std::string& where, std::int64_t slot) {
     require(where, slot, kinds_.size(), Kind::real);
 }
 
+void Binder::require_symbols(std::span<const std::int64_t> symbols) const {
+    if (symbols.size() == symbols_) return;
+    throw std::invalid_argument("symbols: wanted " + std::to_string(symbols_) + " values, got " +
+                                std::to_string(symbols.size()));
+}
+
 std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const {
-    if (symbols.size() != symbols_) {
-        throw std::invalid_argument("symbols: wanted " + std::to_string(symbols_) + " values, got " +
-                                    std::to_string(symbols.size()));
-    }
+    require_symbols(symbols);
     std::vector<Slot> slots(kinds_.size());
     std::ranges::copy(symbols, slots.begin());
     std::ranges::copy(constants_, slots.begin() + static_cast<std::ptrdiff_t>(symbols_));
+    compute(slots, kEverySymbol);
+    return slots;
+}
+
+void Binder::update(std::vector<Slot>& slots, std::span<const std::int64_t> symbols) const {
+    require_symbols(symbols);
+    std::uint64_t changed = 0;
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+        if (slots[i] != symbols[i]) changed |= bit_of(i);
+        slots[i] = symbols[i];
+    }
+    compute(slots, changed);
+}
+
+void Binder::compute(std::vector<Slot>& slots, std::uint64_t changed) const {
     Slot* result = slots.data() + symbols_ + constants_.size();
-    std::vector<Found> found;
-    found.reserve(search_rows_.size());
-    std::size_t searches = 0;
+    std::vector<std::optional<Found>> found(search_rows_.size());
     for (std::size_t row = 0; row < operations_.size(); ++row, ++result) {
+        if ((depends_on_[row] & changed) == 0) continue;
         const std::int32_t* const operand = operands_.data() + operations_[row].first_operand;
         const auto integer = [&](int k) { return slots[static_cast<std::size_t>(operand[k])]; };
         const auto real = [&](int k) { return to_real(integer(k)); };
@@ -226,9 +257,9 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
         const auto op = static_cast<BinderOp>(operations_[row].op);
         // Searches once for all operations with the same operands. `first`: the operation of the first result.
         const auto set_found = [&](BinderOp first, const auto& searched) {
-            const auto number = static_cast<std::size_t>(searches_[searches++]);
-            if (number == found.size()) found.push_back(searched());
-            *result = found[number][index_of(op) - index_of(first)];
+            std::optional<Found>& results = found[static_cast<std::size_t>(searches_[row])];
+            if (!results) results = searched();
+            *result = (*results)[index_of(op) - index_of(first)];
         };
         switch (op) {
             case BinderOp::add: require_fit(__builtin_add_overflow(integer(0), integer(1), result), row); break;
@@ -293,7 +324,6 @@ std::vector<Slot> Binder::evaluate(std::span<const std::int64_t> symbols) const 
                 break;
         }
     }
-    return slots;
 }
 
 }  // namespace treadle

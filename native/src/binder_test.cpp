@@ -235,4 +235,38 @@ TREADLE_TEST(faulty_operations_are_refused) {
     check_rejected(bad, "symbols: wanted a number in 0..2**31, got -1");
 }
 
+TREADLE_TEST(updated_slots_are_those_of_an_evaluation) {
+    Listing listing;
+    listing.symbols = 70;  // more than bits
+    listing.constants = {3, bits(700.0), 1};
+    const std::int32_t three = 70, cost = 71, one = 72;
+    const auto add = [&](BinderOp op, std::initializer_list<std::int32_t> of) {
+        return static_cast<std::int32_t>(listing.add(op, of));
+    };
+    const std::int32_t known = add(BinderOp::mul, {three, three});
+    const std::int32_t ends = add(BinderOp::add, {0, 69});
+    add(BinderOp::mul, {ends, known});
+    add(BinderOp::sub, {62, 63});
+    add(BinderOp::units_per_chunk, {ends, cost, one});
+    const std::int32_t groups = add(BinderOp::max, {5, one});
+    for (const BinderOp result : {BinderOp::conv_units, BinderOp::conv_groups}) {
+        add(result, {groups, three, cost, one, one});
+    }
+    const Binder binder = listing.build();
+    std::vector<std::int64_t> symbols(70, 7);
+    std::vector<Slot> slots = binder.evaluate(symbols);
+    for (const std::size_t changed : {0, 5, 62, 63, 69, 30}) {
+        symbols[changed] = 1000 + static_cast<std::int64_t>(changed);
+        symbols[5] += 1;
+        binder.update(slots, symbols);
+        CHECK(slots == binder.evaluate(symbols));
+    }
+    binder.update(slots, symbols);
+    CHECK(slots == binder.evaluate(symbols));
+    symbols[0] = kMost;
+    CHECK_THROWS(BindingFailure, binder.update(slots, symbols));
+    symbols.pop_back();
+    CHECK_THROWS(std::invalid_argument, binder.update(slots, symbols));
+}
+
 }  // namespace treadle::testing

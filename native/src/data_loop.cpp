@@ -69,6 +69,13 @@ public:
         }
     }
 
+    ~DataLoopRun() {
+        part_.reset();
+        if (moving_) loop_.body->put_back(std::move(moving_));
+    }
+    DataLoopRun(const DataLoopRun&) = delete;
+    DataLoopRun& operator=(const DataLoopRun&) = delete;
+
     void run() {
         for (; iteration_ < limit_ && goes_on_; ++iteration_) {
             check_run();
@@ -80,11 +87,16 @@ public:
     }
 
 private:
-    // Binds the body to the sizes of this iteration.
+    // Binds the body to the sizes of this iteration. Where they change, one program serves one iteration after another.
     void bind() {
-        if (binding_ && bound_sizes_ == sizes_) return;
+        if (binding_ != nullptr && bound_sizes_ == sizes_) {
+            if (moving_) loop_.body->cap(*moving_);
+            return;
+        }
         part_.reset();
-        binding_ = loop_.body->bind(sizes_);
+        if (binding_ != nullptr) moving_ = loop_.body->move(std::move(moving_), sizes_);
+        if (!moving_) kept_binding_ = loop_.body->bind(sizes_);
+        binding_ = moving_ ? &moving_->binding : kept_binding_.get();
         part_.emplace(*binding_->program);
         bound_sizes_ = sizes_;
     }
@@ -147,7 +159,9 @@ private:
     std::vector<std::unique_ptr<SizedMemory>> kept_;  // the memory of carried values that an iteration has given
     std::vector<std::int64_t> sizes_;        // of the body
     std::vector<std::int64_t> bound_sizes_;  // those that `binding_` is for
-    std::shared_ptr<const DataStage::Binding> binding_;
+    const DataStage::Binding* binding_ = nullptr;  // one of the next two; null before the first iteration
+    std::shared_ptr<const DataStage::Binding> kept_binding_;
+    std::unique_ptr<DataStage::Moving> moving_;
     std::optional<Part> part_;
     std::vector<void*> bound_;
     std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();

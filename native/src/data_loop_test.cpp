@@ -2,9 +2,11 @@
 #include "treadle/data_loop.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,9 +62,31 @@ std::shared_ptr<DataStage> stage_of(std::vector<std::size_t> element_bytes, Data
     return std::make_shared<DataStage>(std::move(element_bytes), BufferPool::make(1 << 20, true), std::move(miss));
 }
 
+// A template of the body: its only symbol is the number of cells; the item has 1 cell.
+DataStage::Source growing_body(std::int64_t last) {
+    // Slots: 0: cells, 1: 1, 2: 0, 3: last, 4: cost, 5: cells + 1
+    Binder binder(1, {1, 0, last, std::bit_cast<Slot>(kCostly)}, {{static_cast<std::int32_t>(BinderOp::add), 0}}, {0, 1});
+    TemplateSpec spec;
+    for (std::int64_t i = 0; i < 5; ++i) spec.buffers.push_back({BufferKind::bound, i});
+    StepTemplate step;
+    step.kernel = grow;
+    for (const std::int64_t buffer : {2, 3, 4, 0, 1}) step.pointers.push_back({buffer, 2});
+    step.args = {0, 3};
+    step.chunks = 1;
+    step.cost_ns = 4;
+    spec.steps = {step};
+    spec.tasks = {{0, 1, 0, false}};
+    spec.successors = {{}};
+    spec.scratch_bytes = 2;
+    spec.requested = {5, 1};
+    return {std::make_shared<const ProgramTemplate>(std::move(binder), std::move(spec)), {0}, {0, 1, 1}, {}};
+}
+
 // A program whose only step runs a loop from the cells that it is bound to, with a limit. Iteration number `last` is the
 // last one; the item of iteration i has 1 cell, or from iteration `uneven` on 2.
-std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std::int64_t uneven = 1000) {
+// `by_template`: the body is bound by a template.
+std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std::int64_t uneven = 1000,
+                                 bool by_template = false) {
     auto body = stage_of({1, 8, 8}, [=](std::span<const std::int64_t> sizes) {
         const std::int64_t item = sizes[0] - first_size < uneven ? 1 : 2;
         return binding_of(grow, 5, {2, 3, 4, 0, 1}, {sizes[0], last},
@@ -71,6 +95,7 @@ std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std
     auto rest = stage_of({8}, [](std::span<const std::int64_t> sizes) {
         return binding_of(join, 4, {3, 0, 1}, {sizes[0], sizes[1]}, {Cells{sizes[0] + sizes[1]}});
     });
+    if (by_template) body->add(growing_body(last));
     DataLoop loop;
     loop.body = std::move(body);
     loop.has_limit = true;
@@ -107,6 +132,30 @@ TREADLE_TEST_WORKERS(a_carried_value_grows_and_items_are_stacked) {
         CHECK(run(*program, team, {10, 20}, 0) == Cells({10, 20}));
         CHECK_EQUAL(std::size_t{2 + 90 + 90}, run(*program, team, {10, 20}, 90).size());
     }
+}
+
+TREADLE_TEST_WORKERS(a_template_is_bound_to_one_iteration_after_another) {
+    Team team("t", {workers, workers});
+    const auto program = looping(100, 2, 1000, true);
+    for (int turn = 0; turn < 3; ++turn) {
+        CHECK(run(*program, team, {10, 20}, 3) == Cells({13, 23, 2, 2, 2, 2, 3, 4}));
+        CHECK(run(*program, team, {10, 20}, 0) == Cells({10, 20}));
+        CHECK_EQUAL(std::size_t{2 + 90 + 90}, run(*program, team, {10, 20}, 90).size());
+    }
+}
+
+TREADLE_TEST_WORKERS(loops_of_one_body_run_at_the_same_time) {
+    Team team("t", {2, 2});
+    const auto program = looping(100, 2, 1000, true);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < workers; ++t) {
+        threads.emplace_back([&] {
+            for (std::int64_t limit = 0; limit < 12; ++limit) {
+                CHECK_EQUAL(static_cast<std::size_t>(2 + 2 * limit), run(*program, team, {10, 20}, limit).size());
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
 }
 
 TREADLE_TEST(a_condition_ends_the_loop) {

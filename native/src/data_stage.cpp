@@ -24,6 +24,19 @@ std::size_t bytes_of(std::span<const std::int64_t> shape, std::size_t element_by
     return bytes;
 }
 
+// Sets the shapes of outputs of these ranks, whose dimensions are `dims` one after another.
+void set_shapes(DataStage::Binding& binding, const std::vector<std::int64_t>& dims,
+                const std::vector<std::optional<std::size_t>>& ranks) {
+    binding.shapes.resize(ranks.size());
+    auto dim = dims.begin();
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (!ranks[i]) continue;
+        const auto end = dim + static_cast<std::ptrdiff_t>(*ranks[i]);
+        binding.shapes[i].emplace(dim, end);
+        dim = end;
+    }
+}
+
 }  // namespace
 
 DataStage::DataStage(std::vector<std::size_t> element_bytes, std::shared_ptr<BufferPool> pool, Miss miss)
@@ -69,14 +82,7 @@ std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<cons
             }
             auto binding = std::make_shared<Binding>();
             binding->program = source.program_template->bind(slots, {}, source.max_workers, hosts, true);
-            const std::vector<std::int64_t> dims = source.program_template->requested(slots);
-            auto dim = dims.begin();
-            for (const std::optional<std::size_t> rank : source.ranks) {
-                const auto end = dim + static_cast<std::ptrdiff_t>(rank.value_or(0));
-                auto& shape = binding->shapes.emplace_back();
-                if (rank) shape.emplace(dim, end);
-                dim = end;
-            }
+            set_shapes(*binding, source.program_template->requested(slots), source.ranks);
             binding->source = static_cast<std::ptrdiff_t>(i);
             binding->max_workers = source.max_workers;
             return binding;
@@ -105,6 +111,55 @@ void DataStage::cap(const Binding& binding) {
         max_workers = sources_[static_cast<std::size_t>(binding.source)].max_workers;
     }
     if (max_workers != binding.max_workers) binding.program->set_caps(max_workers);
+}
+
+std::unique_ptr<DataStage::Moving> DataStage::move(std::unique_ptr<Moving> moving,
+                                                   std::span<const std::int64_t> sizes) {
+    {
+        const std::lock_guard lock(context_mutex());
+        if (sources_.empty() || !sources_.front().inner.empty()) return nullptr;
+        if (!moving) moving = std::move(idle_moving_);
+        const Source& source = sources_.front();  // later ones do not change what served a size
+        if (!moving) {
+            moving = std::make_unique<Moving>();
+            moving->program_template = source.program_template;
+            moving->order = source.order;
+            moving->ranks = source.ranks;
+            moving->binding.source = 0;
+        }
+        moving->binding.max_workers = source.max_workers;
+    }
+    Binding& binding = moving->binding;
+    const ProgramTemplate& made_by = *moving->program_template;
+    std::vector<std::int64_t> symbols;
+    for (const std::size_t size : moving->order) symbols.push_back(sizes[size]);
+    try {
+        const ProgramTemplate::Sizes& slots = made_by.evaluate(moving->rebinding, symbols);
+        set_shapes(binding, made_by.requested(slots), moving->ranks);
+        if (!binding.program) {
+            binding.program = made_by.bind(moving->rebinding, {}, binding.max_workers);
+        } else if (!made_by.rebind(moving->rebinding, *binding.program, {}, binding.max_workers)) {
+            return nullptr;
+        }
+    } catch (const BindingFailure&) {
+        return nullptr;
+    }
+    return moving;
+}
+
+void DataStage::cap(Moving& moving) const {
+    Binding& binding = moving.binding;
+    {
+        const std::lock_guard lock(context_mutex());
+        if (sources_.front().max_workers == binding.max_workers) return;
+        binding.max_workers = sources_.front().max_workers;
+    }
+    binding.program->set_caps(binding.max_workers);
+}
+
+void DataStage::put_back(std::unique_ptr<Moving> moving) {
+    const std::lock_guard lock(context_mutex());
+    idle_moving_.swap(moving);
 }
 
 void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
@@ -155,6 +210,7 @@ void DataStage::set_caps(std::size_t source, std::vector<int> max_workers) {
 }
 
 void DataStage::trim() {
+    put_back(nullptr);
     for (const auto& binding : kept()) binding->program->trim();
     pool_->clear();
 }

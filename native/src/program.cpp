@@ -94,10 +94,38 @@ Program::Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& ta
                  std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas,
                  std::uint64_t id)
     : id_(id != 0 ? id : next_program_id()),
-      buffers_(buffers),
       arenas_(arenas != nullptr ? std::move(arenas) : std::make_shared<Arenas>(false)) {
+    set_memory(buffers, arena_bytes, scratch_bytes);
+    add_steps(steps);
+    add_tasks(tasks);
+    add_successors(successors);
+    set_numbers(steps, tasks);
+}
+
+Program::~Program() = default;
+
+bool Program::renumber(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
+                       const std::vector<BufferSpec>& buffers, std::int64_t arena_bytes, std::int64_t scratch_bytes) {
+    {
+        const std::lock_guard lock(context_mutex());
+        if (in_use_ != 0) return false;
+    }
+    set_memory(buffers, arena_bytes, scratch_bytes);
+    set_numbers(steps, tasks);
+    const std::lock_guard lock(context_mutex());
+    for (const std::unique_ptr<Context>& context : idle_) {
+        context->pointers = constant_pointers_;
+        context->resolved_arena = nullptr;
+    }
+    return true;
+}
+
+void Program::set_memory(const std::vector<BufferSpec>& buffers, std::int64_t arena_bytes,
+                         std::int64_t scratch_bytes) {
     arena_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "arena_bytes", 0, arena_bytes));
     scratch_bytes_ = static_cast<std::size_t>(require_at_least({"program"}, "scratch_bytes", 0, scratch_bytes));
+    buffers_ = buffers;
+    bound_count_ = 0;
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::int64_t value = buffers[i].value;
         if (buffers[i].kind == BufferKind::constant) continue;
@@ -113,51 +141,59 @@ Program::Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& ta
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
     }
-    add_steps(steps);
-    add_tasks(tasks);
-    add_successors(successors);
+}
+
+void Program::set_numbers(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks) {
+    set_steps(steps);
+    set_tasks(tasks);
     sort_tasks();
     estimate_sharing();
     std::vector<int> caps;
     caps.reserve(steps.size());
     for (const StepRef& step : steps) caps.push_back(step.max_workers);
     check_caps(caps, steps_.size());
-    caps_ = std::vector<std::atomic<int>>(tasks_.size());
     store_caps(caps);
 }
-
-Program::~Program() = default;
 
 void Program::add_steps(std::span<const StepRef> steps) {
     std::size_t args = 0;
     std::size_t pointers = 0;
-    for (const StepRef& step : steps) {
+    steps_.reserve(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        const StepRef& step = steps[i];
+        if ((step.kernel != nullptr) == (step.host != nullptr)) {
+            reject(entry("step", i), "wanted either a non-null kernel address or a callable");
+        }
+        steps_.push_back({step.kernel, step.host != nullptr ? std::move(*step.host) : HostCall(), nullptr, pointers,
+                          step.pointers.size(), 1});
         args += step.args.size();
         pointers += step.pointers.size();
     }
-    args_.reserve(args);  // steps point into it
+    args_.resize(args);
+    step_costs_.resize(steps.size());
     constant_pointers_.reserve(pointers);
     arena_pointers_.reserve(pointers);
-    steps_.reserve(steps.size());
-    step_costs_.reserve(steps.size());
+}
+
+void Program::set_steps(std::span<const StepRef> steps) {
+    constant_pointers_.clear();
+    bound_pointers_.clear();
+    arena_pointers_.clear();
+    std::int64_t* args = args_.data();
     for (std::size_t i = 0; i < steps.size(); ++i) {
-        const StepRef& step = steps[i];
+        const StepRef& spec = steps[i];
+        Step& step = steps_[i];
         const Where where = entry("step", i);
-        if ((step.kernel != nullptr) == (step.host != nullptr)) {
-            reject(where, "wanted either a non-null kernel address or a callable");
+        require_at_least(where, "chunks", 0, spec.chunks);
+        if (step.kernel == nullptr && spec.chunks != 1) {
+            reject(where, "a callable takes no part in chunking: chunks must be 1, got " + std::to_string(spec.chunks));
         }
-        require_at_least(where, "chunks", 0, step.chunks);
-        if (step.host != nullptr && step.chunks != 1) {
-            reject(where, "a callable takes no part in chunking: chunks must be 1, got " +
-                              std::to_string(step.chunks));
-        }
-        if (!(step.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(step.cost_ns));
-        add_pointers(i, step.pointers);
-        steps_.push_back({step.kernel, step.host != nullptr ? std::move(*step.host) : HostCall(),
-                          args_.data() + args_.size(), constant_pointers_.size() - step.pointers.size(),
-                          step.pointers.size(), step.chunks});
-        args_.insert(args_.end(), step.args.begin(), step.args.end());
-        step_costs_.push_back(step.cost_ns);
+        if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
+        add_pointers(i, spec.pointers);
+        step.args = args;
+        step.chunks = spec.chunks;
+        step_costs_[i] = spec.cost_ns;
+        args = std::ranges::copy(spec.args, args).out;
     }
 }
 
@@ -198,26 +234,36 @@ void Program::add_tasks(const std::vector<TaskSpec>& tasks) {
                               std::to_string(spec.first_step) + " and step_count " +
                               std::to_string(spec.step_count));
         }
-        if (spec.priority != spec.priority) reject(where, "priority must be a number, got nan");
         const auto first = static_cast<std::size_t>(spec.first_step);
         const auto count = static_cast<std::size_t>(spec.step_count);
-        double cost = 0;
         for (std::size_t s = first; s < first + count; ++s) {
             if (owner[s] >= 0) {
                 reject(where, "step " + std::to_string(s) + " already belongs to task " + std::to_string(owner[s]));
             }
             owner[s] = static_cast<std::int64_t>(i);
-            cost += step_costs_[s];
         }
         has_blocking_ = has_blocking_ || spec.blocking;
-        const bool shared = count == 1 && !spec.blocking;
-        const bool worth_sharing = cost - kStepElsewhereNs * static_cast<double>(count - 1) >= kWorthSharingNs;
-        tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
-                          worth_sharing, shared ? std::max<std::int64_t>(steps_[first].chunks, 1) : 1, 0, 0, 0,
+        tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), 0, 0, false, 1, 0, 0, 0,
                           spec.blocking});
     }
     for (std::size_t s = 0; s < owner.size(); ++s) {
         if (owner[s] < 0) reject(entry("step", s), "belongs to no task");
+    }
+    caps_ = std::vector<std::atomic<int>>(tasks_.size());
+}
+
+void Program::set_tasks(const std::vector<TaskSpec>& tasks) {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        Task& task = tasks_[i];
+        const double priority = tasks[i].priority;
+        if (priority != priority) reject(entry("task", i), "priority must be a number, got nan");
+        double cost = 0;
+        for (std::size_t s = task.first_step; s < task.first_step + task.step_count; ++s) cost += step_costs_[s];
+        const bool shared = task.step_count == 1 && !task.blocking;
+        task.priority = priority;
+        task.cost_ns = cost;
+        task.worth_sharing = cost - kStepElsewhereNs * static_cast<double>(task.step_count - 1) >= kWorthSharingNs;
+        task.chunks = shared ? std::max<std::int64_t>(steps_[task.first_step].chunks, 1) : 1;
     }
 }
 
@@ -241,6 +287,7 @@ void Program::sort_tasks() {
     std::vector<std::int32_t> pending;
     std::vector<std::uint32_t> ready;
     pending.reserve(tasks_.size());
+    order_.clear();
     order_.reserve(tasks_.size());
     const auto less_urgent = [this](std::uint32_t a, std::uint32_t b) { return task_is_less_urgent(*this, a, b); };
     const auto make_ready = [&](std::uint32_t task) {
@@ -270,6 +317,7 @@ void Program::sort_tasks() {
 
 void Program::estimate_sharing() {
     double total = 0;
+    cost_ns_ = critical_path_ns_ = 0;
     std::vector<double> start(tasks_.size(), 0);
     for (const std::uint32_t i : order_) {
         const Task& task = tasks_[i];

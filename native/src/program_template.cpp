@@ -126,6 +126,32 @@ ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> s
     Sizes sizes;
     sizes.owner_ = id_;
     sizes.slots_ = binder_.evaluate(symbols);
+    check(sizes);
+    return sizes;
+}
+
+const ProgramTemplate::Sizes& ProgramTemplate::evaluate(Rebinding& rebinding,
+                                                        std::span<const std::int64_t> symbols) const {
+    if (rebinding.sizes_.owner_ == id_) {
+        rebinding.next_ = rebinding.sizes_;
+        binder_.update(rebinding.next_.slots_, symbols);
+        check(rebinding.next_);
+    } else {
+        rebinding.next_ = evaluate(symbols);
+    }
+    return rebinding.next_;
+}
+
+bool ProgramTemplate::rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs,
+                             std::span<const int> max_workers) const {
+    Parts& parts = rebinding.parts_;
+    compute(parts, rebinding.next_, outputs, max_workers, {});
+    if (!program.renumber(parts.steps, parts.tasks, parts.buffers, parts.arena_bytes, parts.scratch_bytes)) return false;
+    std::swap(rebinding.sizes_, rebinding.next_);
+    return true;
+}
+
+void ProgramTemplate::check(const Sizes& sizes) const {
     for (std::size_t i = 0; i < spec_.guards.size(); ++i) {
         if (sizes[spec_.guards[i]] == 0) fail(BindingFailure::Kind::guard, i, name("guard", i) + " does not hold");
     }
@@ -135,7 +161,6 @@ ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> s
             fail(BindingFailure::Kind::requested, i, name("requested size", i) + " is " + std::to_string(value));
         }
     }
-    return sizes;
 }
 
 std::vector<std::int64_t> ProgramTemplate::requested(const Sizes& sizes) const {
@@ -165,8 +190,8 @@ std::vector<std::int64_t> ProgramTemplate::values_of(const Sizes& sizes, const s
     return values;
 }
 
-ProgramTemplate::Parts ProgramTemplate::compute(const Sizes& sizes, std::span<const Location> outputs,
-                                                std::span<const int> max_workers, std::span<HostCall> hosts) const {
+void ProgramTemplate::compute(Parts& parts, const Sizes& sizes, std::span<const Location> outputs,
+                              std::span<const int> max_workers, std::span<HostCall> hosts) const {
     if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
     if (hosts.size() != hosts_) {
         reject("hosts", "wanted one for each step without a kernel = " + std::to_string(hosts_) + ", got " +
@@ -176,21 +201,19 @@ ProgramTemplate::Parts ProgramTemplate::compute(const Sizes& sizes, std::span<co
         reject("max_workers", "wanted one number a step = " + std::to_string(spec_.steps.size()) + ", got " +
                                   std::to_string(max_workers.size()));
     }
-    Parts parts;
-    const std::vector<std::int64_t> moved = locate(parts, outputs);
+    locate(parts, outputs);
     assign_arena(parts, sizes);
-    add_steps(parts, sizes, moved, max_workers, hosts);
+    add_steps(parts, sizes, max_workers, hosts);
     set_priorities(parts);
     parts.scratch_bytes = sizes[spec_.scratch_bytes];
     if (parts.scratch_bytes < 0) fail(BindingFailure::Kind::scratch, 0, "the size of the scratch is negative");
-    return parts;
 }
 
-// Sets the buffers of `parts`, and returns for each the byte offset of its content in its memory.
-std::vector<std::int64_t> ProgramTemplate::locate(Parts& parts, std::span<const Location> outputs) const {
+// Sets the buffers of `parts` but for the offsets of those in the arena.
+void ProgramTemplate::locate(Parts& parts, std::span<const Location> outputs) const {
     parts.buffers = spec_.buffers;
-    std::vector<std::int64_t> moved(parts.buffers.size(), 0);
-    if (outputs.empty()) return moved;
+    parts.moved.assign(parts.buffers.size(), 0);
+    if (outputs.empty()) return;
     if (outputs.size() > bound_) {
         reject("outputs", "wanted at most " + std::to_string(bound_) + ", got " + std::to_string(outputs.size()));
     }
@@ -210,26 +233,37 @@ std::vector<std::int64_t> ProgramTemplate::locate(Parts& parts, std::span<const 
         if (buffer.kind != BufferKind::bound || static_cast<std::size_t>(buffer.value) < inputs) continue;
         const Location& location = outputs[static_cast<std::size_t>(buffer.value) - inputs];
         buffer.value = static_cast<std::int64_t>(inputs) + location.memory;
-        moved[i] = location.offset;
+        parts.moved[i] = location.offset;
     }
-    return moved;
+}
+
+// Sets the offsets of the buffers in the arena. They stay where the sizes do.
+void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
+    bool is_placed = parts.bytes.size() == parts.buffers.size();
+    parts.bytes.resize(parts.buffers.size());
+    for (const std::size_t i : in_arena_) {
+        const std::int64_t bytes = sizes[spec_.buffers[i].value];
+        is_placed = is_placed && bytes == parts.bytes[i];
+        parts.bytes[i] = bytes;
+        if (bytes < 0) {
+            fail(BindingFailure::Kind::buffer, i, name("buffer", i) + " has " + std::to_string(bytes) + " bytes");
+        }
+    }
+    if (!is_placed) place_buffers(parts);
+    for (const std::size_t i : in_arena_) parts.buffers[i].value = parts.begins[i];
 }
 
 // Gives each buffer in the arena, largest first, the lowest offset at which it overlaps no rival.
-void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
+void ProgramTemplate::place_buffers(Parts& parts) const {
     struct Extent {
         std::int64_t begin;
         std::int64_t end;
     };
-    std::vector<Extent> extents(parts.buffers.size(), {-1, -1});  // `begin` is -1 until the buffer has an offset
-    std::vector<std::int64_t> bytes(parts.buffers.size());
+    const std::vector<std::int64_t>& bytes = parts.bytes;
+    std::vector<Extent> extents(bytes.size(), {-1, -1});  // `begin` is -1 until the buffer has an offset
     std::vector<std::size_t> order = in_arena_;
-    for (const std::size_t i : order) {
-        bytes[i] = sizes[spec_.buffers[i].value];
-        if (bytes[i] < 0) {
-            fail(BindingFailure::Kind::buffer, i, name("buffer", i) + " has " + std::to_string(bytes[i]) + " bytes");
-        }
-    }
+    parts.begins.resize(bytes.size());
+    parts.arena_bytes = 0;
     std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
         return bytes[a] > bytes[b] || (bytes[a] == bytes[b] && a < b);
     });
@@ -249,7 +283,7 @@ void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
             begin = std::max(begin, each.end);
         }
         extents[i] = {begin, begin + size};
-        parts.buffers[i].value = begin;
+        parts.begins[i] = begin;
         parts.arena_bytes = std::max(parts.arena_bytes, begin + size);
         if (parts.arena_bytes > kMostArena) {
             fail(BindingFailure::Kind::arena, i, "with " + name("buffer", i) + " the arena exceeds 2**40 bytes");
@@ -257,8 +291,11 @@ void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
     }
 }
 
-void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<const std::int64_t> moved,
-                                std::span<const int> max_workers, std::span<HostCall> hosts) const {
+void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<const int> max_workers,
+                                std::span<HostCall> hosts) const {
+    parts.args.clear();
+    parts.pointers.clear();
+    parts.steps.clear();
     // Steps refer to these, so they must not be reallocated.
     parts.args.reserve(args_);
     parts.pointers.reserve(pointers_);
@@ -273,7 +310,7 @@ void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<cons
         for (const PointerSpec& pointer : step.pointers) {
             const std::int64_t offset = sizes[pointer.offset];
             if (offset < 0 || offset > kMostOffset) fault(" has a pointer whose offset is out of range");
-            parts.pointers.push_back({pointer.buffer, offset + moved[static_cast<std::size_t>(pointer.buffer)]});
+            parts.pointers.push_back({pointer.buffer, offset + parts.moved[static_cast<std::size_t>(pointer.buffer)]});
         }
         const std::int64_t chunks = sizes[step.chunks];
         const double cost_ns = to_real(sizes[step.cost_ns]);

@@ -107,4 +107,50 @@ TREADLE_TEST(programs_of_a_template_share_an_arena) {
     CHECK_EQUAL(0u, larger->arenas());
 }
 
+TREADLE_TEST(a_program_is_bound_to_one_size_after_another) {
+    const ProgramTemplate source = cells_template();
+    Team team("test", {2, 2});
+    ProgramTemplate::Rebinding rebinding;
+    const auto evaluate = [&](std::int64_t n) {
+        const std::int64_t symbols[] = {n};
+        return source.requested(source.evaluate(rebinding, symbols))[0];
+    };
+    CHECK_EQUAL(8 * 3, evaluate(3));
+    const auto program = source.bind(rebinding);
+    CHECK_EQUAL(source.program_id(), program->id());
+    std::int64_t sum = -1;
+    void* bound[] = {&sum};
+    for (const std::int64_t n : {5, 100'000, 100'000, 0, 1}) {
+        CHECK_EQUAL(8 * n, evaluate(n));
+        CHECK(source.rebind(rebinding, *program));
+        sum = -1;
+        team.run(*program, bound);
+        CHECK_EQUAL(n == 0 ? -1 : n * (n - 1) / 2, sum);
+        const std::int64_t symbols[] = {n};
+        CHECK_EQUAL(source.bind(source.evaluate(symbols))->arena_bytes(), program->arena_bytes());
+    }
+    CHECK_THROWS(BindingFailure, evaluate(std::int64_t{1} << 62));
+    CHECK_EQUAL(8 * 2, evaluate(2));
+    CHECK(source.rebind(rebinding, *program));
+    team.run(*program, bound);
+    CHECK_EQUAL(1, sum);
+}
+
+TREADLE_TEST(a_program_in_use_is_not_bound_to_other_sizes) {
+    const ProgramTemplate source = cells_template();
+    ProgramTemplate::Rebinding rebinding;
+    const std::int64_t few[] = {3}, many[] = {1000};
+    source.evaluate(rebinding, few);
+    const auto program = source.bind(rebinding);
+    std::int64_t sum = 0;
+    void* bound[] = {&sum};
+    auto context = program->acquire(bound);
+    source.evaluate(rebinding, many);
+    CHECK(!source.rebind(rebinding, *program));
+    CHECK_EQUAL(64u, program->arena_bytes());
+    program->release(std::move(context));
+    CHECK(source.rebind(rebinding, *program));
+    CHECK_EQUAL(8000u, program->arena_bytes());
+}
+
 }  // namespace treadle::testing

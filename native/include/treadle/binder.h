@@ -103,6 +103,10 @@ public:
     // of symbols.
     std::vector<Slot> evaluate(std::span<const std::int64_t> symbols) const;
 
+    // update() computes anew those of `slots`, which evaluate() returned, that depend on symbols whose values differ.
+    // Throws as evaluate() does; the slots must then not be used.
+    void update(std::vector<Slot>& slots, std::span<const std::int64_t> symbols) const;
+
     std::size_t symbols() const { return symbols_; }
 
 private:
@@ -110,13 +114,18 @@ private:
 
     void require(const std::string& where, std::int64_t slot, std::size_t count, Kind wanted);
     void add_search(std::size_t row);
+    void require_symbols(std::span<const std::int64_t> symbols) const;
+    // Computes the operations that depend on symbols whose bits are `changed`.
+    void compute(std::vector<Slot>& slots, std::uint64_t changed) const;
 
     std::size_t symbols_;
     std::vector<Slot> constants_;
     std::vector<Operation> operations_;
     std::vector<std::int32_t> operands_;
     std::vector<Kind> kinds_;  // of the slots
-    // For each operation from grid_batches on in turn the number of its search: equal requests are searched once.
+    // For each operation bits of the symbols that it depends on. Those that depend on none have the bit kNoSymbol.
+    std::vector<std::uint64_t> depends_on_;
+    // For each operation the number of its search, if it is a result of one: equal requests are searched once.
     std::vector<std::int32_t> searches_;
     std::vector<std::size_t> search_rows_;  // the operation that makes the request of each search
 };

@@ -54,6 +54,14 @@ public:
         std::vector<int> max_workers;
         std::vector<Inner> inner = {};
     };
+    // Moving is a binding that a loop binds to the sizes of one iteration after another.
+    struct Moving {
+        Binding binding;
+        ProgramTemplate::Rebinding rebinding;
+        std::shared_ptr<const ProgramTemplate> program_template;
+        std::vector<std::size_t> order;
+        std::vector<std::optional<std::size_t>> ranks;
+    };
     // Miss is called where no source serves the sizes. It adds one and returns null, or returns a binding.
     using Miss = std::function<std::shared_ptr<const Binding>(std::span<const std::int64_t> sizes)>;
 
@@ -66,6 +74,13 @@ public:
     // run() runs the program for the sizes as a part of the run around the calling step. `operands` are its inputs,
     // `outputs` the SizedMemory of each output.
     void run(std::span<const std::int64_t> sizes, std::span<void* const> operands, std::span<void* const> outputs);
+    // move() binds to the sizes a binding that no run uses; `moving` is what move() has returned before, or null. Returns
+    // null where that cannot be done; bind() then serves the sizes.
+    std::unique_ptr<Moving> move(std::unique_ptr<Moving> moving, std::span<const std::int64_t> sizes);
+    // cap() gives a binding that is not kept the caps in force.
+    void cap(Moving& moving) const;
+    // put_back() keeps the binding, which may be null, for a later move().
+    void put_back(std::unique_ptr<Moving> moving);
     void add(Source source);
     // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
     void set_caps(std::size_t source, std::vector<int> max_workers);
@@ -101,6 +116,7 @@ private:
     std::shared_ptr<const DataLoop> loop_;
     std::vector<Source> sources_;  // guarded by context_mutex(), like all below
     std::list<Entry> entries_;     // the one used last comes first
+    std::unique_ptr<Moving> idle_moving_;
 };
 
 // make_data_stage() returns a step that runs `stage` for the sizes `args` and those that it reads. Its pointers are the

@@ -1,4 +1,4 @@
-// Program: an immutable, validated DAG of tasks made of steps, and the contexts that its runs use.
+// Program: a validated DAG of tasks made of steps, and the contexts that its runs use.
 #pragma once
 
 #include <atomic>
@@ -121,8 +121,9 @@ struct Task {
 // next_program_id() returns an id that no program has.
 std::uint64_t next_program_id();
 
-// Program is immutable after construction, except for its lists of idle contexts and arenas, which have a lock, and for
-// the caps of its steps, which are atomic. So any number of threads may run it at once. It must outlive its runs.
+// Program does not change while runs use it, except for its lists of idle contexts and arenas, which have a lock, and for
+// the caps of its steps, which are atomic. So any number of threads may run it at once. It must outlive its runs. Only
+// renumber() changes the rest.
 class Program {
 public:
     // Throws std::invalid_argument whose text names the faulty entry, what is allowed, and its value.
@@ -160,6 +161,12 @@ public:
     // runs in progress. Any thread that holds no lock of the core may call it. Throws std::invalid_argument, and then
     // changes nothing, for a wrong count or a negative cap.
     void set_caps(std::span<const int> max_workers);
+    // renumber() gives a program that no run uses what depends on sizes anew: arguments, offsets, chunks, costs, caps,
+    // priorities and memory. The arguments are as in the constructor, with the same kernels, numbers of arguments and
+    // pointers, kinds of buffers, and tasks but for their priorities. Returns false, and changes nothing, if a run uses
+    // the program. No run may begin, and no caps may be set, meanwhile. After an exception it must not be used.
+    bool renumber(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
+                  const std::vector<BufferSpec>& buffers, std::int64_t arena_bytes, std::int64_t scratch_bytes);
     // max_workers() returns how many workers may share the task; kAnyWorkers if its step has no cap.
     int max_workers(std::uint32_t task) const {
         return caps_[task].load(std::memory_order_relaxed);  // partner: store_caps()
@@ -204,8 +211,12 @@ private:
     };
 
     void add_steps(std::span<const StepRef> steps);
-    void add_pointers(std::size_t step, std::span<const PointerSpec> pointers);
     void add_tasks(const std::vector<TaskSpec>& tasks);
+    void set_memory(const std::vector<BufferSpec>& buffers, std::int64_t arena_bytes, std::int64_t scratch_bytes);
+    void set_numbers(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks);
+    void set_steps(std::span<const StepRef> steps);
+    void set_tasks(const std::vector<TaskSpec>& tasks);
+    void add_pointers(std::size_t step, std::span<const PointerSpec> pointers);
     void add_successors(const std::vector<std::vector<std::int64_t>>& successors);
     void sort_tasks();
     void estimate_sharing();

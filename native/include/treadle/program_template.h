@@ -81,11 +81,32 @@ public:
     std::unique_ptr<AnyProgram> bind(const Sizes& sizes, std::span<const Location> outputs = {},
                                      std::span<const int> max_workers = {}, std::span<HostCall> hosts = {},
                                      bool shares_id = false) const {
-        const Parts parts = compute(sizes, outputs, max_workers, hosts);
+        Parts parts;
+        compute(parts, sizes, outputs, max_workers, hosts);
         return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
                                             parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_,
                                             shares_id ? program_id_ : 0);
     }
+
+    // Rebinding is what a program needs to be bound to one combination of sizes after another. One thread uses it at a
+    // time. All steps of the template must have kernels.
+    class Rebinding;
+
+    // evaluate() with a Rebinding returns the sizes of the next bind() or rebind(). From the second time on it computes only
+    // what depends on symbols whose values differ. Throws as evaluate() does; the rebinding is unchanged then.
+    const Sizes& evaluate(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
+
+    // bind() with a Rebinding makes a program for the sizes that evaluate() has returned. Throws as bind() does; the
+    // rebinding must then not be used.
+    template <typename AnyProgram = Program>
+    std::unique_ptr<AnyProgram> bind(Rebinding& rebinding, std::span<const Location> outputs = {},
+                                     std::span<const int> max_workers = {}) const;
+
+    // rebind() binds the program, which bind() has made for this rebinding, to the sizes that evaluate() has returned.
+    // Returns false, and does not change the program, if a run uses it. No run may begin, and no caps may be set,
+    // meanwhile. Throws as bind() does; the program and the rebinding must then not be used.
+    bool rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs = {},
+                std::span<const int> max_workers = {}) const;
 
     // hosts() returns the numbers of the steps without a kernel.
     std::vector<std::size_t> hosts() const;
@@ -104,6 +125,9 @@ private:
         std::vector<StepRef> steps;
         std::vector<TaskSpec> tasks;
         std::vector<BufferSpec> buffers;
+        std::vector<std::int64_t> moved;  // for each buffer the byte offset of its content in its memory
+        std::vector<std::int64_t> bytes;  // of the buffers in the arena, for which assign_arena() has placed them
+        std::vector<std::int64_t> begins;  // their offsets then
         std::int64_t arena_bytes = 0;
         std::int64_t scratch_bytes = 0;
     };
@@ -112,13 +136,15 @@ private:
     void check_buffers();
     void add_rivals();
     void sort_tasks();
-    Parts compute(const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,
-                  std::span<HostCall> hosts) const;
+    void check(const Sizes& sizes) const;
+    void compute(Parts& parts, const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,
+                 std::span<HostCall> hosts) const;
     std::vector<std::int64_t> values_of(const Sizes& sizes, const std::vector<std::int64_t>& slots) const;
-    std::vector<std::int64_t> locate(Parts& parts, std::span<const Location> outputs) const;
+    void locate(Parts& parts, std::span<const Location> outputs) const;
     void assign_arena(Parts& parts, const Sizes& sizes) const;
-    void add_steps(Parts& parts, const Sizes& sizes, std::span<const std::int64_t> moved,
-                   std::span<const int> max_workers, std::span<HostCall> hosts) const;
+    void place_buffers(Parts& parts) const;
+    void add_steps(Parts& parts, const Sizes& sizes, std::span<const int> max_workers,
+                   std::span<HostCall> hosts) const;
     void set_priorities(Parts& parts) const;
 
     std::uint64_t id_;
@@ -135,5 +161,22 @@ private:
     std::vector<std::uint32_t> order_;      // the tasks, each after its predecessors
     std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>(true);
 };
+
+class ProgramTemplate::Rebinding {
+    friend class ProgramTemplate;
+    Sizes sizes_;  // those of the program
+    Sizes next_;   // those of the next bind() or rebind()
+    Parts parts_;
+};
+
+template <typename AnyProgram>
+std::unique_ptr<AnyProgram> ProgramTemplate::bind(Rebinding& rebinding, std::span<const Location> outputs,
+                                                  std::span<const int> max_workers) const {
+    const Parts& parts = rebinding.parts_;
+    compute(rebinding.parts_, rebinding.next_, outputs, max_workers, {});
+    rebinding.sizes_ = rebinding.next_;
+    return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
+                                        parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_, program_id_);
+}
 
 }  // namespace treadle
