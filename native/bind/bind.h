@@ -13,6 +13,7 @@ void bind_mapped_file(nanobind::module_& m);
 void bind_tiling(nanobind::module_& m);
 void bind_winograd(nanobind::module_& m);
 void bind_team(nanobind::module_& m);
+void bind_declared_arrays(nanobind::module_& m);
 void bind_trace(nanobind::module_& m);
 
 // make_exception() adds a class of exceptions to the module. It lives as long as the process.

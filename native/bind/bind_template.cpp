@@ -118,20 +118,45 @@ ProgramTemplate::Sizes evaluate(const ProgramTemplate& program, const std::vecto
     return translate_failure([&] { return program.evaluate(symbols); });
 }
 
-PyProgram* bind(const ProgramTemplate& program, const ProgramTemplate::Sizes& sizes,
-                const Pairs& outputs, const std::vector<int>& max_workers, const std::vector<nb::object>& functions) {
+std::vector<treadle::Location> to_locations(const Pairs& outputs) {
     std::vector<treadle::Location> locations;
     locations.reserve(outputs.size());
     for (const auto& [memory, offset] : outputs) locations.push_back({memory, offset});
+    return locations;
+}
+
+PyProgram* bind(const ProgramTemplate& program, const ProgramTemplate::Sizes& sizes,
+                const Pairs& outputs, const std::vector<int>& max_workers, const std::vector<nb::object>& functions,
+                bool shares_id) {
+    const std::vector<treadle::Location> locations = to_locations(outputs);
     std::vector<std::shared_ptr<PyObject>> callables;
     std::vector<treadle::HostCall> hosts;
     hosts.reserve(functions.size());
     for (const nb::object& function : functions) hosts.push_back(to_host_call(function, callables));
     return translate_failure([&] {
         const ReleasedGil released;
-        auto bound = program.bind<PyProgram>(sizes, locations, max_workers, hosts);
+        auto bound = program.bind<PyProgram>(sizes, locations, max_workers, hosts, shares_id);
         bound->callables = std::move(callables);
         return bound.release();
+    });
+}
+
+// Returns the requested sizes.
+std::vector<std::int64_t> evaluate_next(const ProgramTemplate& program, ProgramTemplate::Rebinding& rebinding,
+                                        const std::vector<std::int64_t>& symbols) {
+    return translate_failure([&] { return program.requested(program.evaluate(rebinding, symbols)); });
+}
+
+// Returns `bound`, or a new program if that is None or in use.
+nb::object bind_next(const ProgramTemplate& program, ProgramTemplate::Rebinding& rebinding, nb::object bound,
+                     const Pairs& outputs, const std::vector<int>& max_workers) {
+    const std::vector<treadle::Location> locations = to_locations(outputs);
+    return translate_failure([&] {
+        if (!bound.is_none() && program.rebind(rebinding, *nb::cast<PyProgram*>(bound), locations, max_workers)) {
+            return bound;
+        }
+        return nb::cast(program.bind<PyProgram>(rebinding, locations, max_workers).release(),
+                        nb::rv_policy::take_ownership);
     });
 }
 
@@ -141,6 +166,9 @@ void bind_template(nb::module_& m) {
     binding_failure = make_exception(m, "BindingFailure",
                                      "A template does not serve the given sizes. Attributes: kind, number.");
     nb::class_<ProgramTemplate::Sizes>(m, "Sizes", "The values of all slots of a template for given symbols.");
+    nb::class_<ProgramTemplate::Rebinding>(m, "Rebinding",
+                                           "What a program needs to be bound to one combination of sizes after another.")
+        .def(nb::init<>());
     nb::class_<ProgramTemplate>(m, "ProgramTemplate",
                                 "A program whose arguments and memory are computed when it is bound to sizes.")
         .def(nb::new_(&make_template), nb::arg("symbols"), nb::arg("constants"), nb::arg("operations"),
@@ -152,10 +180,17 @@ void bind_template(nb::module_& m) {
         .def("requested", &ProgramTemplate::requested, nb::arg("sizes"), "Return the values of the requested slots.")
         .def("args", &ProgramTemplate::args, nb::arg("sizes"), nb::arg("step"), "Return the values of the step's arguments.")
         .def("bind", &bind, nb::arg("sizes"), nb::arg("outputs") = Pairs(), nb::arg("max_workers") = std::vector<int>(),
-             nb::arg("functions") = std::vector<nb::object>(),
+             nb::arg("functions") = std::vector<nb::object>(), nb::arg("shares_id") = false,
              "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
-             "offset) of each; empty: each in its own. `functions` are the callables of the steps without a kernel, in order.")
-        .def_prop_ro("program_id", &ProgramTemplate::program_id, "The id, in trace events, of the programs of data stages.")
+             "offset) of each; empty: each in its own. `functions` are the callables of the steps without a kernel, in order.\n"
+             "If `shares_id`, its id is program_id.")
+        .def("evaluate_next", &evaluate_next, nb::arg("rebinding"), nb::arg("symbols"),
+             "Return the requested sizes of the next bind_next() for the symbols' values. Raises as evaluate() does.")
+        .def("bind_next", &bind_next, nb::arg("rebinding"), nb::arg("bound").none(), nb::arg("outputs") = Pairs(),
+             nb::arg("max_workers") = std::vector<int>(),
+             "Bind the program `bound`, which this function has returned for the rebinding, to the sizes of evaluate_next(), and\n"
+             "return it; return a new one for None, and while a run uses it. No run of it may begin meanwhile.")
+        .def_prop_ro("program_id", &ProgramTemplate::program_id, "The id, in trace events, of programs that share it.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
                      "How many arenas its programs have allocated so far.");
 }

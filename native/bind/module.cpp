@@ -44,6 +44,7 @@ NB_MODULE(_native, m) {
     bind_data_stage(m);
     bind_tiling(m);
     bind_winograd(m);
+    bind_declared_arrays(m);
     bind_team(m);
     bind_trace(m);
     m.def(

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
+import numpy as np
+
 DEFAULT_SPIN_US: float
 """How long an idle worker spins before it parks, microseconds."""
 
@@ -264,8 +266,31 @@ class BindingFailure(RuntimeError):
     kind: str
     number: int
 
+class DeclaredArrays:
+    """The declared inputs of a session, which recognise arrays that need no closer look.
+
+    `array_type` is NumPy's type of arrays. `inputs` are the name, dtype and shape of each: an int in a shape is a size,
+    a str an open dimension.
+    """
+
+    def __init__(self, array_type: type, inputs: Sequence[tuple[str, np.dtype[Any], Sequence[int | str]]]) -> None: ...
+    def fit(
+        self, given: object
+    ) -> tuple[list[np.ndarray[Any, Any]], tuple[tuple[int, ...], ...], dict[str, int]] | None:
+        """Return the arrays of the dict `given` in the order of the inputs, their shapes, and the sizes of open
+        dimensions by name.
+
+        None unless it has just these inputs, all of them C-contiguous arrays of the declared dtypes and shapes, equal
+        sizes for equal names.
+        """
+
 class Sizes:
     """The values of all slots of a template for given symbols."""
+
+class Rebinding:
+    """What a program needs to be bound to one combination of sizes after another. One thread uses it at a time."""
+
+    def __init__(self) -> None: ...
 
 class ProgramTemplate:
     """A program whose arguments, chunks, costs and memory are computed when it is bound to sizes.
@@ -320,17 +345,40 @@ class ProgramTemplate:
         outputs: Sequence[tuple[int, int]] = (),
         max_workers: Sequence[int] = (),
         functions: Sequence[Callable[[tuple[int, ...]], None] | ControlStep] = (),
+        shares_id: bool = False,
     ) -> Program:
-        """Return a Program for the sizes; releases the GIL.
+        """Return a Program for the sizes; releases the GIL. If `shares_id`, its id is program_id.
 
         `outputs` says where the outputs lie, which the last bound indices stand for: (number of the memory after that
         of the inputs, byte offset) of each; empty: each in its own. `max_workers` replaces the caps unless it is empty.
         `functions` are the callables of the steps without a kernel, in the order of the steps, as in Program. Raises
         BindingFailure; ValueError for sizes of another template, or faulty `outputs`, `max_workers` or `functions`.
         """
+
+    def evaluate_next(self, rebinding: Rebinding, symbols: Sequence[int]) -> list[int]:
+        """Return the requested sizes of the next bind_next() for the symbols' values.
+
+        From the second time on it computes only what depends on symbols whose values differ. Raises as evaluate()
+        does; the rebinding is unchanged then.
+        """
+
+    def bind_next(
+        self,
+        rebinding: Rebinding,
+        bound: Program | None,
+        outputs: Sequence[tuple[int, int]] = (),
+        max_workers: Sequence[int] = (),
+    ) -> Program:
+        """Bind the program `bound`, which this function has returned for `rebinding`, to the sizes of evaluate_next().
+
+        Returns it, or a new program for None and while a run uses it. No run of it may begin, and no caps may be set,
+        meanwhile. All steps must be kernels. Raises as bind() does; the program and the rebinding must then not be
+        used.
+        """
+
     @property
     def program_id(self) -> int:
-        """The id, in trace events, of the programs of data stages."""
+        """The id, in trace events, of programs that share it."""
     @property
     def arena_allocations(self) -> int:
         """How many arenas its programs have allocated so far."""

@@ -154,8 +154,9 @@ class Session:
             threads = threads_of(pool, "Session(pool=)")
             self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
             threads.team()  # reports a wrong environment variable now, not at the first run
-            self._runner = runner_for(self._compiler.interface, self._compiler.compile, threads, self._limits.common)
-            self._compiler.compile_declared(self._runner.plans)
+            compiler, common = self._compiler, self._limits.common
+            self._runner = runner_for(compiler.interface, compiler.compile, threads, common, compiler)
+            compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -35,6 +35,7 @@ from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
+from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.state_pairs import Growth, growth_of
 from treadle.runtime.topology import Topology
@@ -201,6 +202,27 @@ class ModelCompiler:
             if found is not None:
                 return found
         return self._compile_padded(signature, outputs)
+
+    def rebind(self, signature: CallSignature, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Runnable | None:
+        """Return what compile() would, if the first plan for `outputs` serves these `sizes` of open dimensions.
+
+        None if it does not, if another kind of plan goes before it, or if there is no memory.
+        """
+        if self._padded is not None or self._by_form is not None:
+            return None
+        try:
+            found = self._open.rebind(self._model, sizes, outputs)
+        except MemoryError:
+            return None
+        if found is not None and self.is_template:
+            self._graph, self._forms = None, self._forms_of(signature)
+        return found
+
+    def moving(self, outputs: tuple[str, ...]) -> MovingPlan | None:
+        """Return the plan that rebind() binds, for one user; None if it cannot be bound again and again."""
+        if self._padded is not None or self._by_form is not None:
+            return None
+        return self._open.moving(outputs)
 
     def why_padded(self, outputs: tuple[str, ...]) -> InTheWay | None:
         """Return why a run for `outputs` computes padding; None if it does not."""

@@ -23,7 +23,7 @@ from treadle.runtime.data_stage import Template as StageTemplate
 from treadle.runtime.executable import Body, StageLayout
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Runnable
-from treadle.runtime.program_template import ProgramTemplate
+from treadle.runtime.program_template import MovingPlan, ProgramTemplate
 from treadle.runtime.program_template import StageTemplate as StageStep
 from treadle.runtime.signature import Tensor
 
@@ -86,6 +86,7 @@ class OpenPlans:
     def __init__(self, store: PlanStore | None = None) -> None:
         """Make the plans of a model that are kept in `store`; None: they are not."""
         self._plans: dict[_Key, list[Open | StoredPlan]] = {}
+        self._served: dict[tuple[str, ...], Open | StoredPlan] = {}  # first plans that find() has returned
         self._closed: set[_Key] = set()
         self._reasons: dict[_Key, PerSize] = {}
         self._appended: frozenset[str] | None = None
@@ -173,11 +174,29 @@ class OpenPlans:
             notes = {"per_size": self._reasons[key].record, "closed": key in self._closed}
             self._store.save(writer, None, model.nodes, notes=notes)
 
+    def rebind(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
+        """Return the first plan held for `outputs` bound to these `sizes` of symbols; None if it does not serve them.
+
+        Only plans that have served other sizes before. It is what find_sizes() returns, without looking for others.
+        """
+        plan = self._served.get(outputs)
+        return None if plan is None else self._bind(model, plan, sizes, outputs)
+
+    def moving(self, outputs: tuple[str, ...]) -> MovingPlan | None:
+        """Return the plan that rebind() binds, for one user; None if it cannot be bound again and again."""
+        plan = self._served.get(outputs)
+        if plan is None:
+            return None
+        return plan.template.moving(plan.symbols if isinstance(plan, StoredPlan) else tuple(plan.facts.symbols))
+
     def bound(self, model: OpenModel, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Bound | Restored | None:
         """Return a plan held for `outputs` bound to these `sizes` of symbols; None if none serves them."""
         for plan in self._held(outputs):  # the oldest first: later ones do not change what served a size
             found = self._bind(model, plan, sizes, outputs)
             if found is not None:
+                general = self._plans.get(_Key(outputs))
+                if general and general[0] is plan:
+                    self._served[outputs] = plan
                 return found
         return None
 

@@ -54,7 +54,7 @@ class StateForms:
         with self._lock:
             if key not in self._forms:
                 compiler = self._compiler.sibling(f"appends to {sorted(growths)}", partial(self._appending, growths))
-                runner = self._runner.like(compiler.interface, compiler.compile)
+                runner = self._runner.like(compiler.interface, compiler.compile, compiler)
                 compiler.compile_declared(runner.plans)
                 self._forms[key] = runner if compiler.why_per_size() is None else None
             return self._forms[key]

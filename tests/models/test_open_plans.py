@@ -12,6 +12,7 @@ import treadle
 from tests.models.small import FLOAT, ModelWriter
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
 from treadle.dtypes import boolean, f32
+from treadle.open_plans import OpenPlans
 
 Array = np.ndarray[Any, Any]
 BOOL, INT64 = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
@@ -94,6 +95,28 @@ def test_sizes_beyond_a_guard_have_a_second_plan() -> None:
     assert counts == [1, 1, 2, 2, 2, 2]
     assert guards(session) == [["length >= 16"], ["length >= 1", "length <= 15"]]
     assert [plan.serves({"length": 15}) for plan in session.open_plans()] == [False, True]
+
+
+def test_further_sizes_are_bound_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Once the first plan has served a size it is bound to others at once; sizes beyond its guard are looked for.
+    """
+    session = treadle.Session(doubled_if_short())
+    session.run({"x": rows(20)})
+
+    def fail(*_: object) -> None:
+        raise AssertionError("nothing is looked for")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenPlans, "find_sizes", fail)
+        for length in (16, 100, 20):
+            x = rows(length)
+            np.testing.assert_array_equal(session.run({"x": x})["mul4"], x * np.float32(3))
+            found = session.run_async({"x": x}).result()["mul4"]
+            np.testing.assert_array_equal(found, x * np.float32(3))
+        with pytest.raises(AssertionError, match="nothing is looked for"):
+            session.run({"x": rows(15)})
+    np.testing.assert_array_equal(session.run({"x": rows(15)})["mul4"], rows(15) * np.float32(2))
 
 
 def test_sizes_that_cannot_be_leave_the_plans_as_they_are() -> None:

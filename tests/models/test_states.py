@@ -12,6 +12,7 @@ import pytest
 import treadle
 from tests.models.small import FLOAT, ModelWriter
 from treadle.errors import InputError, OutOfRangeError, RunCancelledError, RunTimeoutError, StateError
+from treadle.runtime.executable import Executable
 
 Array = np.ndarray[Any, Any]
 INT64 = onnx.TensorProto.INT64
@@ -176,6 +177,23 @@ def test_the_arrays_grow_where_they_lie(session: treadle.Session) -> None:
         assert len(kept.array) == 6
         assert np.shares_memory(kept.array, before)
         assert kept.array.ctypes.data == before.ctypes.data
+
+
+def test_steps_of_a_state_make_no_new_programs(session: treadle.Session) -> None:
+    """
+    One program of its own serves all steps, whatever is kept; another choice of outputs has another.
+    """
+    before = len(Executable.instances)
+    state = session.state()
+    for tokens in steps(40):
+        state.run({"ids": tokens})
+    assert len(Executable.instances) - before <= 2
+    for tokens in steps(3):
+        state.run({"ids": tokens}, [])
+    assert len(Executable.instances) - before <= 4
+    session.trim()
+    assert state["past.0.key"].shape[2] > 40
+    state.run({"ids": steps(1)[0]})
 
 
 def test_an_lstm_passes_its_state_on() -> None:

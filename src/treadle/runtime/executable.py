@@ -19,7 +19,7 @@ from treadle.runtime.caps import effective_caps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.control_form import ControlForm
 from treadle.runtime.mapped_images import refuse_cut_images
-from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs, SizedSpec
+from treadle.runtime.outputs import ArraySpec, OutputForm, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -169,23 +169,29 @@ class Executable:
     instances: ClassVar[weakref.WeakSet[Executable]] = weakref.WeakSet()
 
     def __init__(self, program: _native.Program, outputs: Outputs, pool: OutputPool, code: Code) -> None:
-        """Make an executable of a native program whose bound memory is the inputs, then the buffers of `outputs`."""
-        self._program = program
-        self._outputs = outputs
+        """Make an executable of a native program whose bound memory is the inputs, then the buffers of `outputs`.
+
+        Whoever makes it registers the labels of the program's steps.
+        """
+        self.program = program
+        """The native program."""
+        self.outputs = outputs
+        """What allocates the outputs of a run."""
         self._pool = pool
         self._code = code
         self._layout: Layout | None = None
-        PROGRAMS.register(self, program.id, code.labels)
         Executable.instances.add(self)
 
     @classmethod
     def of(cls, layout: Layout) -> Executable:
         """Return the executable of a layout."""
         pool = OutputPool(shared=False)
-        outputs = Outputs(layout.outputs, pool)
+        shapes = [None if isinstance(spec, SizedSpec) else spec.shape for spec in layout.outputs]
+        outputs = Outputs(OutputForm(layout.outputs), shapes, pool)
         program, code = _program_of(layout, *_bound(layout, outputs.locations))
         executable = cls(program, outputs, pool, code)
         executable._layout = layout
+        PROGRAMS.register(executable, program.id, code.labels)
         return executable
 
     @property
@@ -196,12 +202,12 @@ class Executable:
     @property
     def cost_ns(self) -> float:
         """The estimated time of all steps on one core."""
-        return self._program.cost_ns
+        return self.program.cost_ns
 
     @property
     def critical_path_ns(self) -> float:
         """The estimated time of the longest path of tasks that wait for each other."""
-        return self._program.critical_path_ns
+        return self.program.critical_path_ns
 
     @property
     def stages(self) -> list[StageLayout]:
@@ -223,17 +229,17 @@ class Executable:
     @property
     def arena_bytes(self) -> int:
         """Bytes of intermediate memory that one run uses."""
-        return self._program.arena_bytes
+        return self.program.arena_bytes
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force at the next op; nodes that it does not name keep the model's caps."""
-        self._program.set_caps(self._code.max_workers(caps))
+        self.program.set_caps(self._code.max_workers(caps))
         for body in self._code.bodies:
             body.cap(caps)
 
     def trim(self) -> None:
         """Free the arenas that no run uses at the moment, and output blocks that no array uses."""
-        self._program.trim()
+        self.program.trim()
         for body in self._code.bodies:
             body.trim()
         self._pool.trim()
@@ -241,12 +247,12 @@ class Executable:
     @property
     def takes_addresses(self) -> bool:
         """True if run_at() may write outputs to addresses: none lies in a shared block."""
-        return self._outputs.all_separate
+        return self.outputs.all_separate
 
     @property
     def given(self) -> Mapping[int, tuple[int, ...]]:
         """The shapes of the outputs whose memory the caller gives, by index."""
-        return self._outputs.given
+        return self.outputs.given
 
     def run(
         self,
@@ -263,11 +269,11 @@ class Executable:
         if there is no memory for the run, ThreadLimitError if a blocking function gets no thread.
         """
         try:
-            outputs, buffers = self._outputs.allocate(given)
+            outputs, buffers = self.outputs.allocate(given)
         except MemoryError as error:
             raise self._memory_error(error) from None
         self.run_at([*inputs, *buffers], team, request, self._code)
-        return self._outputs.found(outputs)
+        return self.outputs.found(outputs)
 
     def run_at(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
         """Run once on the memory in `bound`: first that of the inputs, then that of the outputs.
@@ -278,7 +284,7 @@ class Executable:
         """
         left = _NO_DEADLINE if request.deadline is None else request.seconds_left()
         try:
-            self._program.run(
+            self.program.run(
                 team,
                 bound,
                 request.intra_op,

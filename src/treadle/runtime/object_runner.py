@@ -13,8 +13,8 @@ from treadle.errors import RunError
 from treadle.graph.object_result import ObjectResult
 from treadle.graph.shape import StaticShape
 from treadle.runtime.control import Request
-from treadle.runtime.plans import Compile
-from treadle.runtime.runner import Runner
+from treadle.runtime.plans import Compile, Rebinds
+from treadle.runtime.runner import Checked, OwnPlan, Runner
 from treadle.runtime.signature import Interface, Tensor
 from treadle.runtime.threads import Threads
 
@@ -27,8 +27,15 @@ class ObjectRunner(Runner):
     The plans know nothing of them: they compute the tensors that objects are made from.
     """
 
-    def __init__(self, interface: Interface, compile_: Compile, threads: Threads, common: _native.RunLimits) -> None:
-        super().__init__(interface, compile_, threads, common)
+    def __init__(
+        self,
+        interface: Interface,
+        compile_: Compile,
+        threads: Threads,
+        common: _native.RunLimits,
+        rebinds: Rebinds | None = None,
+    ) -> None:
+        super().__init__(interface, compile_, threads, common, rebinds)
         tensors = {tensor.name: tensor for tensor in interface.outputs}
         self._objects = {each.name: each for each in interface.results if isinstance(each, ObjectResult)}
         self._results = tuple(
@@ -51,23 +58,24 @@ class ObjectRunner(Runner):
         needed = None if outputs is None else self._needed(names)
         return self._made(names, super().run(inputs, needed, threads, request))
 
-    def _run_arrays(
-        self, arrays: list[Array], names: tuple[str, ...], threads: Threads, request: Request
+    def _run_checked(
+        self, checked: Checked, names: tuple[str, ...], threads: Threads, request: Request
     ) -> dict[str, Any]:
         needed = tuple(self._needed(names))
-        return self._made(names, super()._run_arrays(arrays, needed, threads, request))
+        return self._made(names, super()._run_checked(checked, needed, threads, request))
 
     def run_giving(
         self,
-        arrays: list[Array],
+        checked: Checked,
         names: tuple[str, ...],
         give: Callable[[str, StaticShape], Array],
         threads: Threads,
         request: Request,
+        own: OwnPlan,
     ) -> list[Any]:
         if self._objects.keys().isdisjoint(names):
-            return super().run_giving(arrays, names, give, threads, request)
-        return list(self._run_arrays(arrays, names, threads, request).values())
+            return super().run_giving(checked, names, give, threads, request, own)
+        return list(self._run_checked(checked, names, threads, request).values())
 
     def _needed(self, names: Sequence[str]) -> list[str]:
         """Return the outputs that the results `names` are made from."""
@@ -85,7 +93,9 @@ class ObjectRunner(Runner):
         return results
 
 
-def runner_for(interface: Interface, compile_: Compile, threads: Threads, common: _native.RunLimits) -> Runner:
+def runner_for(
+    interface: Interface, compile_: Compile, threads: Threads, common: _native.RunLimits, rebinds: Rebinds
+) -> Runner:
     """Return the runner of a model with this `interface`."""
     kind = ObjectRunner if interface.results else Runner
-    return kind(interface, compile_, threads, common)
+    return kind(interface, compile_, threads, common, rebinds)

@@ -16,12 +16,13 @@ from functools import partial
 from itertools import chain
 from math import prod
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from treadle import _native, knobs
 from treadle.errors import InternalError
+from treadle.graph.shape import StaticShape
 
 Array = np.ndarray[Any, Any]
 
@@ -72,22 +73,88 @@ class Block(NamedTuple):
         return self.pitch * len(self.indices)
 
 
+class OutputSpec(Protocol):
+    """What is known of an output without its sizes: `shape` may say what these are by other numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def is_given(self) -> bool: ...
+
+
+class Arrangement(NamedTuple):
+    """Where the outputs are if some of them share blocks.
+
+    Attributes:
+        separate: The outputs that are arrays of their own, without those that the caller gives.
+        in_order: Brings the arrays of blocks, the separate and the given ones into the order of the outputs; None if
+            they are.
+        places: For each output the number of its buffer, and which output of that it is.
+    """
+
+    separate: Sequence[int]
+    in_order: Callable[[Sequence[Array]], Iterable[Array]] | None
+    places: Sequence[tuple[int, int]]
+
+
+class OutputForm:
+    """What all bindings of a plan know of its outputs. Threads may share it."""
+
+    def __init__(self, specs: Sequence[OutputSpec | SizedSpec]) -> None:
+        """Take the outputs with these `specs`."""
+        self.dtypes = [spec.dtype for spec in specs]
+        self.ranks = [None if isinstance(spec, SizedSpec) else len(spec.shape) for spec in specs]
+        """The rank of each output; None if a run finds its shape."""
+        self.sized = [(index, spec.dtype) for index, spec in enumerate(specs) if isinstance(spec, SizedSpec)]
+        """The outputs whose shapes a run finds, with their dtypes."""
+        self.given = [index for index, spec in enumerate(specs) if not isinstance(spec, SizedSpec) and spec.is_given]
+        """The outputs whose memory the caller gives."""
+        equal: dict[OutputSpec | SizedSpec, list[int]] = {}
+        for index, spec in enumerate(specs):
+            equal.setdefault(spec, []).append(index)
+        self._groups = [
+            indices
+            for spec, indices in equal.items()
+            if not (isinstance(spec, SizedSpec) or spec.is_given or not spec.shape or spec.dtype.hasobject)
+        ]
+        self._arrangements: dict[tuple[tuple[int, ...], ...], Arrangement] = {}
+
+    def blocks(self, shapes: Sequence[StaticShape | None]) -> list[Block]:
+        """Return blocks for the outputs that can share one: of known shape, with an axis and elements, but no objects,
+        and whose memory nobody gives."""
+        blocks = []
+        for indices in self._groups:
+            shape, dtype = shapes[indices[0]], self.dtypes[indices[0]]
+            assert shape is not None, "a run finds it"
+            size = dtype.itemsize * prod(shape)
+            if size == 0:
+                continue
+            pitch = -(-size // _LINE) * _LINE
+            count = max(1, min(MAX_SHARED, MAX_BLOCK_BYTES // pitch))
+            spec = ArraySpec(shape, dtype)
+            blocks += [Block(spec, indices[at : at + count], pitch) for at in range(0, len(indices), count)]
+        return blocks
+
+    def arrange(self, blocks: Sequence[Block]) -> Arrangement:
+        """Return where the outputs are if those of `blocks` share them and all others do not."""
+        key = tuple(tuple(block.indices) for block in blocks)
+        found = self._arrangements.get(key)
+        if found is None:
+            shared = [index for indices in key for index in indices]
+            separate = sorted(set(range(len(self.dtypes))) - set(shared) - set(self.given))
+            alone = [*separate, *self.given]
+            places = {index: (at, row) for at, indices in enumerate(key) for row, index in enumerate(indices)}
+            places |= {index: (len(key) + at, 0) for at, index in enumerate(alone)}
+            in_order = [places[index] for index in range(len(self.dtypes))]
+            found = self._arrangements[key] = Arrangement(separate, _sorter(shared + alone), in_order)
+        return found
+
+
 def blocks_of(specs: Sequence[ArraySpec | SizedSpec]) -> list[Block]:
-    """Return blocks for the outputs that can share one: of known shape, with an axis and elements, but no objects, and
-    whose memory nobody gives."""
-    groups: dict[ArraySpec | SizedSpec, list[int]] = {}
-    for index, spec in enumerate(specs):
-        groups.setdefault(spec, []).append(index)
-    blocks = []
-    for spec, indices in groups.items():
-        if isinstance(spec, SizedSpec) or spec.is_given:
-            continue
-        if not spec.shape or 0 in spec.shape or spec.dtype.hasobject:
-            continue
-        pitch = -(-spec.dtype.itemsize * prod(spec.shape) // _LINE) * _LINE
-        count = max(1, min(MAX_SHARED, MAX_BLOCK_BYTES // pitch))
-        blocks += [Block(spec, indices[at : at + count], pitch) for at in range(0, len(indices), count)]
-    return blocks
+    """Return the blocks of outputs with these `specs`."""
+    return OutputForm(specs).blocks([None if isinstance(spec, SizedSpec) else spec.shape for spec in specs])
 
 
 class OutputPool:
@@ -115,39 +182,44 @@ class OutputPool:
 class Outputs:
     """Allocates the outputs of a plan."""
 
-    def __init__(self, specs: Sequence[ArraySpec | SizedSpec], pool: OutputPool) -> None:
-        """Let outputs with these `specs` have memory of `pool`."""
-        blocks = blocks_of(specs)
-        if sum(block.size for block in blocks) < MIN_BYTES:
-            blocks = []
-        pooled = [
-            block
-            for block in blocks
-            if block.size <= pool.limit and (block.size >= MIN_BLOCK_BYTES or len(block.indices) >= MIN_SHARED)
-        ]
-        self._acquire = [partial(pool.acquire, block.size) for block in pooled]
-        self._shapes = [(len(block.indices), *block.spec.shape) for block in pooled]
-        self._dtypes = [block.spec.dtype for block in pooled]
-        self._starts = [0] * len(pooled)
-        self._strides = [_strides(block) for block in pooled]
-        shared = [index for block in pooled for index in block.indices]
-        self.given = {
-            index: spec.shape for index, spec in enumerate(specs) if isinstance(spec, ArraySpec) and spec.is_given
-        }
+    def __init__(self, form: OutputForm, shapes: Sequence[StaticShape | None], pool: OutputPool) -> None:
+        """Let outputs of `form` with these `shapes` (None: a run finds it) have memory of `pool`."""
+        self._acquire: list[Callable[[], Any]] = []
+        self._shapes: list[StaticShape] = []
+        self._dtypes: list[np.dtype[Any]] = []
+        self._starts: list[int] = []
+        self._strides: list[tuple[int, ...] | None] = []
+        self._pitches: list[int] = []
+        blocks = form.blocks(shapes)
+        total = 0
+        for block in blocks:
+            total += block.size
+        pooled = []
+        if total >= MIN_BYTES:
+            for block in blocks:
+                size, count = block.size, len(block.indices)
+                if size > pool.limit or (size < MIN_BLOCK_BYTES and count < MIN_SHARED):
+                    continue
+                pooled.append(block)
+                self._acquire.append(partial(pool.acquire, size))
+                self._shapes.append((count, *block.spec.shape))
+                self._dtypes.append(block.spec.dtype)
+                self._starts.append(0)
+                self._strides.append(_strides(block))
+                self._pitches.append(block.pitch)
+        arranged = self._arranged = form.arrange(pooled)
+        self._in_order = arranged.in_order
+        self._empty = [_new(shapes[index], form.dtypes[index]) for index in arranged.separate]
+        self.given = {index: shapes[index] or () for index in form.given}
         """The shapes of the outputs whose memory the caller gives, by index."""
-        self._sized = [(index, spec.dtype) for index, spec in enumerate(specs) if isinstance(spec, SizedSpec)]
-        separate = sorted(set(range(len(specs))) - set(shared) - self.given.keys())
-        self._empty = [_new(specs[index]) for index in separate]
-        separate += self.given
-        self._in_order = _sorter(shared + separate)
-        locations = {
-            index: (at, row * block.pitch) for at, block in enumerate(pooled) for row, index in enumerate(block.indices)
-        }
-        locations |= {index: (len(pooled) + at, 0) for at, index in enumerate(separate)}
-        self.locations = [locations[index] for index in range(len(specs))]
-        """For each output the index of its buffer and the byte offset there."""
-        self.all_separate = not pooled and not self.given and not self._sized
+        self._sized = form.sized
+        self.all_separate = not pooled and not form.given and not form.sized
         """True if each output is an array with its own buffer, the caller gives none, and no run makes one."""
+
+    @property
+    def locations(self) -> list[tuple[int, int]]:
+        """For each output the index of its buffer and the byte offset there."""
+        return [(at, row * self._pitches[at] if row else 0) for at, row in self._arranged.places]
 
     def allocate(self, given: Sequence[Array] = ()) -> tuple[list[Array], list[object]]:
         """Return a contiguous array for each output, and the buffers that `locations` refers to.
@@ -179,9 +251,9 @@ class Outputs:
         return outputs
 
 
-def _new(spec: ArraySpec | SizedSpec) -> Callable[[], Any]:
-    """Return what makes an array of `spec`, or what a run puts its memory into."""
-    return _native.SizedMemory if isinstance(spec, SizedSpec) else partial(np.empty, spec.shape, spec.dtype)
+def _new(shape: StaticShape | None, dtype: np.dtype[Any]) -> Callable[[], Any]:
+    """Return what makes an array, or what a run puts the memory of one into whose shape it finds."""
+    return _native.SizedMemory if shape is None else partial(np.empty, shape, dtype)
 
 
 def _sorter(indices: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Array]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from treadle import _native, forking
 from treadle.lru import LRU
 from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.signature import CallSignature
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +32,21 @@ class Runnable(Protocol):
 Compile = Callable[[CallSignature, tuple[str, ...]], Runnable]
 """Compiles the model for a signature of its inputs and the names of the outputs to compute."""
 
+Sizes = Mapping[str, int]
+"""The sizes of a run's open dimensions, by name."""
+
+
+class Rebinds(Protocol):
+    """Binds plans that `Compile` has returned to other sizes of open dimensions."""
+
+    def rebind(self, signature: CallSignature, sizes: Sizes, outputs: tuple[str, ...]) -> Runnable | None:
+        """Return what `Compile` would for inputs of these sizes, if that is a plan that it has returned for others."""
+        ...
+
+    def moving(self, outputs: tuple[str, ...]) -> MovingPlan | None:
+        """Return such a plan for one user, if it may be bound to one combination of sizes after another."""
+        ...
+
 
 class Plans:
     """The plans of a session, by signature of the inputs and names of the outputs.
@@ -39,19 +55,28 @@ class Plans:
     without calling `get`: it counts as the one used last.
     """
 
-    def __init__(self, compile_: Compile, capacity: int) -> None:
+    def __init__(self, compile_: Compile, capacity: int, rebinds: Rebinds | None = None) -> None:
         self._compile = compile_
+        self.rebinds = rebinds
         self._plans: LRU[tuple[CallSignature, tuple[str, ...]], Runnable] = LRU(capacity)
         self._pending: dict[tuple[CallSignature, tuple[str, ...]], threading.RLock] = {}
         self._lock = forking.lock()
         self.hot: tuple[CallSignature, tuple[str, ...]] | None = None
 
-    def get(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
-        """Return the plan for inputs of this `signature` and these `outputs`; compile it if there is none."""
+    def get(self, signature: CallSignature, outputs: tuple[str, ...], sizes: Sizes | None = None) -> Runnable:
+        """Return the plan for inputs of this `signature` and these `outputs`; compile it if there is none.
+
+        `sizes` are those of the inputs' open dimensions, if they are known and nothing more is declared of these.
+        """
         key = (signature, outputs)
         plan = self._plans.get(key)
         if plan is not None:
             return plan
+        if sizes and self.rebinds is not None:
+            plan = self.rebinds.rebind(signature, sizes, outputs)
+            if plan is not None:
+                self._put(key, plan)
+                return plan
         with self._lock:
             pending = self._pending.setdefault(key, forking.lock())
         try:
@@ -59,13 +84,16 @@ class Plans:
                 plan = self._plans.get(key)
                 if plan is None:
                     plan = self._compile(signature, outputs)
-                    if self.hot is not None:
-                        self._plans.get(self.hot)
-                    self._plans.put(key, plan)
+                    self._put(key, plan)
         finally:
             with self._lock:
                 self._pending.pop(key, None)
         return plan
+
+    def _put(self, key: tuple[CallSignature, tuple[str, ...]], plan: Runnable) -> None:
+        if self.hot is not None:
+            self._plans.get(self.hot)
+        self._plans.put(key, plan)
 
     def all(self) -> list[Runnable]:
         """Return the plans kept at the moment, the most recently used last."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
 from treadle.runtime.control_form import ControlForm
 from treadle.runtime.executable import Body, Code, Executable, Part, PythonStep, Stage
-from treadle.runtime.outputs import ArraySpec, OutputPool, Outputs, SizedSpec
+from treadle.runtime.outputs import OutputForm, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 MOST_BINDINGS = 64
@@ -138,6 +137,7 @@ class ProgramTemplate:
             max_workers=[smallest_cap(own.values()) for own in caps],
         )
         PROGRAMS.register(self, self._native.program_id, self._code.labels)
+        self._form = OutputForm(layout.outputs)
         self.output_pool = OutputPool(shared=True)
         """The memory of the outputs of all bindings."""
         self._bindings: LRU[tuple[int, ...], Executable] = LRU(MOST_BINDINGS)
@@ -185,18 +185,16 @@ class ProgramTemplate:
 
     def _bound(self, symbols: tuple[int, ...]) -> Executable:
         sizes = self._native.evaluate(symbols)
-        specs = [
-            output if isinstance(output, SizedSpec) else ArraySpec(shape or (), output.dtype, output.is_given)
-            for shape, output in zip(self._shapes(sizes), self._layout.outputs, strict=True)
-        ]
-        outputs = Outputs(specs, self.output_pool)
+        outputs = Outputs(self._form, self._shapes(self._native.requested(sizes)), self.output_pool)
         locations = [] if outputs.all_separate else outputs.locations
-        program, code = self._program(sizes, locations)
+        program, code = self._program(sizes, locations, shares_id=True)
         executable = Executable(program, outputs, self.output_pool, code)
         self._live.add(executable)
         return executable
 
-    def _program(self, sizes: _native.Sizes, locations: Sequence[tuple[int, int]]) -> tuple[_native.Program, Code]:
+    def _program(
+        self, sizes: _native.Sizes, locations: Sequence[tuple[int, int]], *, shares_id: bool
+    ) -> tuple[_native.Program, Code]:
         functions: list[PythonStep | _native.ControlStep] = []
         bodies: list[Part] = []
         for number, body in self._made_bodies:
@@ -211,12 +209,44 @@ class ProgramTemplate:
                 bodies.append(body.stage)
             else:
                 functions.append(body(args))
-        program = self._native.bind(sizes, locations, self._max_workers, functions)
-        return program, self._code._replace(bodies=bodies)
+        program = self._native.bind(sizes, locations, self._max_workers, functions, shares_id)
+        return program, self._code._replace(bodies=bodies) if bodies else self._code
+
+    def moving(self, names: Sequence[str]) -> MovingPlan | None:
+        """Return a plan for one user, with these `names` of symbols; None if steps have bodies."""
+        return None if self._made_bodies else MovingPlan(self, names)
 
     def bind_body(self, symbols: Sequence[int]) -> Body:
         """Return the program for the symbols' values as one that steps of other programs run. Raises as bind() does."""
-        return Body(*self._program(self._native.evaluate(symbols), []))
+        return Body(*self._program(self._native.evaluate(symbols), [], shares_id=False))
+
+    def shapes_next(self, rebinding: _native.Rebinding, symbols: Sequence[int]) -> list[tuple[int, ...] | None]:
+        """Return the shapes of the outputs for the sizes of the next bind_next(). Raises as bind() does."""
+        return self._shapes(self._native.evaluate_next(rebinding, symbols))
+
+    def bind_next(
+        self,
+        rebinding: _native.Rebinding,
+        executable: Executable | None,
+        outputs: Outputs | None,
+        shapes: Sequence[tuple[int, ...] | None],
+    ) -> Executable:
+        """Return `executable`, which this function has returned, bound to the sizes for which shapes_next() was called.
+
+        It is a new one if there was none or a run uses it. `outputs` are its outputs if they stay, `shapes` what
+        shapes_next() has returned. Raises _native.BindingFailure; the rebinding must then not be used.
+        """
+        if outputs is None:
+            outputs = Outputs(self._form, shapes, self.output_pool)
+        locations = [] if outputs.all_separate else outputs.locations
+        with self._lock:  # of cap(), too
+            old = None if executable is None else executable.program
+            program = self._native.bind_next(rebinding, old, locations, self._max_workers)
+            if executable is None or program is not old:
+                executable = Executable(program, outputs, self.output_pool, self._code)
+                self._live.add(executable)
+        executable.outputs = outputs
+        return executable
 
     @property
     def is_native(self) -> bool:
@@ -236,14 +266,16 @@ class ProgramTemplate:
 
     def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...] | None]]:
         """Return what bind_body() does, and the shapes of its outputs (None: a run finds it). Raises as bind() does."""
-        return self.bind_body(symbols), self._shapes(self._native.evaluate(symbols))
+        return self.bind_body(symbols), self._shapes(self._native.requested(self._native.evaluate(symbols)))
 
-    def _shapes(self, sizes: _native.Sizes) -> list[tuple[int, ...] | None]:
-        values = iter(self._native.requested(sizes))
-        return [
-            tuple(islice(values, len(output.shape))) if isinstance(output, OutputTemplate) else None
-            for output in self._layout.outputs
-        ]
+    def _shapes(self, values: Sequence[int]) -> list[tuple[int, ...] | None]:
+        """Return the shapes of the outputs (None: a run finds it); `values` are the requested sizes."""
+        shapes: list[tuple[int, ...] | None] = []
+        at = 0
+        for rank in self._form.ranks:
+            shapes.append(None if rank is None else tuple(values[at : at + rank]))
+            at += rank or 0
+        return shapes
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force in all bindings, as Executable.cap() does."""
@@ -268,3 +300,39 @@ class ProgramTemplate:
             executable.trim()
         for body in self.stages:
             body.stage.trim()
+
+
+class MovingPlan:
+    """A template for one user, who binds it to one combination of sizes after another.
+
+    That takes less time than bind() does: only what depends on sizes that differ is computed, and the program stays.
+    """
+
+    def __init__(self, template: ProgramTemplate, names: Sequence[str]) -> None:
+        """Make one without sizes; ProgramTemplate.moving() does. `names` are those of the symbols."""
+        self._template = template
+        self._names = names
+        self._rebinding = _native.Rebinding()
+        self._symbols: tuple[int, ...] | None = None
+        self._shapes: list[tuple[int, ...] | None] = []
+        self._executable: Executable | None = None
+
+    def bind(self, sizes: Mapping[str, int]) -> Executable | None:
+        """Return the executable for the symbols' `sizes` by name, which serves no others any more; None if the template
+        does not serve these."""
+        symbols = tuple([sizes[name] for name in self._names])
+        if symbols == self._symbols:
+            return self._executable
+        try:
+            shapes = self._template.shapes_next(self._rebinding, symbols)
+        except _native.BindingFailure:
+            return None
+        executable, self._executable, self._symbols = self._executable, None, None
+        outputs = None if executable is None or shapes != self._shapes else executable.outputs
+        try:
+            self._executable = self._template.bind_next(self._rebinding, executable, outputs, shapes)
+        except _native.BindingFailure:
+            self._rebinding = _native.Rebinding()
+            return None
+        self._symbols, self._shapes = symbols, shapes
+        return self._executable

@@ -10,10 +10,11 @@ import numpy as np
 from treadle import _native, knobs
 from treadle.graph.shape import StaticShape
 from treadle.runtime.control import NESTED, CancelToken, Request
-from treadle.runtime.plans import Compile, Plans, Runnable
+from treadle.runtime.plans import Compile, Plans, Rebinds, Runnable, Sizes
 from treadle.runtime.pool import threads_of
+from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.run_options import RunOptions, check_names, request_of
-from treadle.runtime.signature import CachedSignature, Interface, Tensor
+from treadle.runtime.signature import CachedSignature, CallSignature, Interface, Tensor
 from treadle.runtime.threads import Threads
 
 if TYPE_CHECKING:
@@ -35,6 +36,35 @@ class RecentRun(NamedTuple):
     plan: Runnable
 
 
+class Checked(NamedTuple):
+    """The arrays of a run in the order of the inputs, their signature, and the sizes of open dimensions by name.
+
+    The sizes are None where more is declared of dimensions than their names, or arrays are not just as declared.
+    """
+
+    arrays: list[Array]
+    signature: CallSignature
+    sizes: Sizes | None
+
+
+class OwnPlan:
+    """The plan of one caller whose runs have other sizes each time, for the outputs of its last run."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._plan: MovingPlan | None = None
+
+    def take(self, names: tuple[str, ...], plan: MovingPlan | None) -> None:
+        """Use `plan` for the outputs `names` from now on."""
+        self._names, self._plan = names, plan
+
+    def bind(self, names: tuple[str, ...], sizes: Sizes | None) -> Executable | None:
+        """Return the executable of these `sizes` for the outputs `names`; None if it has none."""
+        if self._plan is None or sizes is None or names != self._names:
+            return None
+        return self._plan.bind(sizes)
+
+
 class Runner:
     """Runs a model: checks the arrays, finds the plan for their signature, and runs it on a team.
 
@@ -42,10 +72,18 @@ class Runner:
     call Python functions keep no cycle alive.
     """
 
-    def __init__(self, interface: Interface, compile_: Compile, threads: Threads, common: _native.RunLimits) -> None:
+    def __init__(
+        self,
+        interface: Interface,
+        compile_: Compile,
+        threads: Threads,
+        common: _native.RunLimits,
+        rebinds: Rebinds | None = None,
+    ) -> None:
         self.interface = interface
         self.threads = threads
-        self.plans = Plans(compile_, knobs.get("TREADLE_PLAN_CACHE"))
+        self.plans = Plans(compile_, knobs.get("TREADLE_PLAN_CACHE"), rebinds)
+        self._declared = interface.declared_arrays()
         self._common = common
         self.request = Request(common=common)
         self.recent: RecentRun | None = None
@@ -63,14 +101,24 @@ class Runner:
             arrays = recent.signature.arrays(inputs)
             if arrays is not None:
                 return dict(zip(recent.names, recent.plan.run(arrays, threads.team(), request), strict=True))
-        names = self.interface.select(outputs)
-        arrays = self.interface.arrays(inputs)
-        signature = self.interface.signature(arrays)
-        plan = self.plans.get(signature, names)
+        names = recent.names if same and recent is not None else self.interface.select(outputs)
+        arrays, signature, sizes = self.checked(inputs)
+        plan = self.plans.get(signature, names, sizes)
         self.plans.hot = (signature, names)
         argument = None if outputs is None else list(outputs)
         self.recent = RecentRun(argument, names, self.interface.cached_signature(arrays), plan)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
+
+    def checked(self, inputs: Mapping[str, Any]) -> Checked:
+        """Return the arrays of a run.
+
+        Raises InputError that lists every input that is missing, unknown or does not fit.
+        """
+        fitting = None if self._declared is None else self._declared.fit(inputs)
+        if fitting is not None:
+            return Checked(*fitting)
+        arrays = self.interface.arrays(inputs)
+        return Checked(arrays, self.interface.signature(arrays), None)
 
     @property
     def results(self) -> tuple[Tensor, ...]:
@@ -81,9 +129,9 @@ class Runner:
         """Return the names of the results to return, all for None. Raises InputError for unknown names."""
         return self.interface.select(wanted)
 
-    def like(self, interface: Interface, compile_: Compile) -> Runner:
+    def like(self, interface: Interface, compile_: Compile, rebinds: Rebinds) -> Runner:
         """Return a runner of another form of the model, on the same threads within the same limits."""
-        return Runner(interface, compile_, self.threads, self._common)
+        return Runner(interface, compile_, self.threads, self._common, rebinds)
 
     def run_with(
         self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, options: RunOptions
@@ -104,11 +152,11 @@ class Runner:
         own = _native.RunLimits()
         request = request_of(options, self.request, own)
         threads = self.threads_for(options, "run_async")
-        arrays, names = self.interface.arrays(inputs), self.select(outputs)
+        checked, names = self.checked(inputs), self.select(outputs)
         background = threads.background()
         future = RunFuture(token, background, own, threads)
         slots = max(threads.team().limits)
-        background.submit(future, request, lambda: self._run_arrays(arrays, names, threads, request), slots)
+        background.submit(future, request, lambda: self._run_checked(checked, names, threads, request), slots)
         return future
 
     def threads_for(self, options: RunOptions, function: str) -> Threads:
@@ -116,28 +164,37 @@ class Runner:
         pool = options.get("pool")
         return self.threads if pool is None else threads_of(pool, f"{function}(pool=)")
 
-    def _run_arrays(
-        self, arrays: list[Array], names: tuple[str, ...], threads: Threads, request: Request
+    def _run_checked(
+        self, checked: Checked, names: tuple[str, ...], threads: Threads, request: Request
     ) -> dict[str, Array]:
-        plan = self.plans.get(self.interface.signature(arrays), names)
+        arrays, signature, sizes = checked
+        plan = self.plans.get(signature, names, sizes)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
 
     def run_giving(
         self,
-        arrays: list[Array],
+        checked: Checked,
         names: tuple[str, ...],
         give: Callable[[str, StaticShape], Array],
         threads: Threads,
         request: Request,
+        own: OwnPlan,
     ) -> list[Array]:
-        """Return the outputs `names` for `arrays` in the order of the inputs, which were checked.
+        """Return the outputs `names` for the arrays of `checked`.
 
-        `give` returns the array for an output of this name and shape that the plan writes to the caller's memory.
+        `give` returns the array for an output of this name and shape that the plan writes to the caller's memory. `own`
+        is the caller's, which uses it for one run at a time.
         """
-        plan = self.plans.get(self.interface.signature(arrays), names)
-        executable: Executable | None = getattr(plan, "executable", None)
-        if executable is None or not executable.given:
-            return plan.run(arrays, threads.team(), request)
+        arrays, signature, sizes = checked
+        executable = own.bind(names, sizes)
+        if executable is None:
+            plan = self.plans.get(signature, names, sizes)
+            found: Executable | None = getattr(plan, "executable", None)
+            if found is None or not found.given:
+                return plan.run(arrays, threads.team(), request)
+            executable = found
+            if self.plans.rebinds is not None:
+                own.take(names, self.plans.rebinds.moving(names))
         given = [give(names[index], shape) for index, shape in executable.given.items()]
         return executable.run(arrays, threads.team(), request, given)
 
@@ -175,7 +232,8 @@ class Runner:
 
     def plan_for(self, inputs: Mapping[str, Any]) -> Runnable:
         """Return the plan that computes all outputs from `inputs`; compile it if there is none."""
-        return self.plans.get(self.interface.signature(self.interface.arrays(inputs)), self.interface.select(None))
+        _, signature, sizes = self.checked(inputs)
+        return self.plans.get(signature, self.interface.select(None), sizes)
 
     def executable_for(self, inputs: Mapping[str, Any]) -> Executable | None:
         """Return the executable of the plan for `inputs`; None for a plan of several stages."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle import dtypes
+from treadle import _native, dtypes
 from treadle.dtypes import DType
 from treadle.errors import InputError, MemoryLimitError
 from treadle.graph.graph import Graph
@@ -82,9 +82,6 @@ class Interface:
                 f"inputs: wanted a mapping of names to arrays, got {type(given).__name__}; "
                 f"write run({{{', '.join(f'{tensor.name!r}: ...' for tensor in self.inputs)}}})"
             )
-        fitting = self._fitting(given)
-        if fitting is not None:
-            return fitting
         faults: list[str] = []
         arrays: list[Array] = []
         symbols: dict[str, Place] = {}
@@ -108,25 +105,14 @@ class Interface:
             raise InputError("\n".join(faults))
         return arrays
 
-    def _fitting(self, given: Mapping[str, Any]) -> list[Array] | None:
-        """Return the arrays of `given` in the order of the inputs if they are just as declared; None where arrays()
-        has to look closer."""
-        if len(given) != len(self.inputs) or self.dims is not NOTHING:
-            return None
-        sizes: dict[str, int] = {}
-        arrays = []
+    def declared_arrays(self) -> _native.DeclaredArrays | None:
+        """Return what recognises arrays that are just as declared; None if all need a closer look."""
+        inputs = []
         for tensor in self.inputs:
-            array, dtype, declared = given.get(tensor.name), tensor.dtype, tensor.shape
-            if type(array) is not np.ndarray or array.dtype is not dtype or not array.flags.c_contiguous:
+            if tensor.dtype is None or tensor.dtype.hasobject or tensor.shape is None:
                 return None
-            shape = array.shape
-            if dtype.hasobject or declared is None or len(declared) != len(shape):
-                return None
-            for dim, size in zip(declared, shape, strict=True):
-                if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
-                    return None
-            arrays.append(array)
-        return arrays
+            inputs.append((tensor.name, tensor.dtype, tensor.shape))
+        return _native.DeclaredArrays(np.ndarray, inputs) if self.dims is NOTHING else None
 
     def cached_signature(self, arrays: Sequence[Array]) -> CachedSignature:
         """Return the signature of `arrays`, which were checked."""

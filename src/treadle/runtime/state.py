@@ -13,7 +13,7 @@ from treadle.errors import InputError, StateError
 from treadle.graph.shape import StaticShape
 from treadle.runtime.kept_arrays import Carried, Kept, Rows, Stack
 from treadle.runtime.run_options import RunOptions, check_names, request_of
-from treadle.runtime.runner import Runner
+from treadle.runtime.runner import OwnPlan, Runner
 from treadle.runtime.signature import Interface, bind_symbols, fit, names
 from treadle.runtime.state_pairs import Pair
 
@@ -50,6 +50,9 @@ class State:
             parts = kept.parts if isinstance(kept, Stack) else (kept,)
             for (before, after), part in zip(pair.parts, parts, strict=True):
                 self._by_input[before] = self._by_output[after] = part
+        self._returned = tuple(name for name in model.select(None) if name not in self._outputs)
+        self._own = OwnPlan()
+        self._every: dict[tuple[str, ...], tuple[str, ...]] = {}  # what runs compute for the outputs to return
         self._started = self._closed = self._busy = False
         self._lock = forking.lock()
 
@@ -96,13 +99,13 @@ class State:
                 raise InputError(f"input {kept[0]!r} is kept by the state; give it to load()")
             if not self._started:
                 self._start(inputs)
-            arrays = self._arrays(inputs)
-            every = tuple(
-                tensor.name
-                for tensor in self._runner.interface.outputs
-                if tensor.name in wanted or tensor.name in self._by_output
-            )
-            found = self._runner.run_giving(arrays, every, self._room, threads, request)
+            checked = self._runner.checked({**inputs, **{name: held.array for name, held in self._by_input.items()}})
+            every = self._every.get(wanted)
+            if every is None:
+                declared = [tensor.name for tensor in self._runner.interface.outputs]
+                every = tuple(name for name in declared if name in wanted or name in self._by_output)
+                self._every = {wanted: every}
+            found = self._runner.run_giving(checked, every, self._room, threads, request, self._own)
             results = dict(zip(every, found, strict=True))
             for name, held in self._by_output.items():
                 held.keep(results[name])
@@ -200,17 +203,12 @@ class State:
 
     def _select(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
         if outputs is None:
-            return tuple(name for name in self._model.select(None) if name not in self._outputs)
+            return self._returned
         wanted = self._model.select(outputs)
         for name in wanted:
             if name in self._outputs:
                 raise InputError(f"output {name!r} is kept by the state; read it with state[{name!r}]")
         return wanted
-
-    def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
-        """Return the arrays of a run in the order of the inputs. Raises InputError if they do not fit."""
-        kept = {name: held.array for name, held in self._by_input.items()}
-        return self._runner.interface.arrays({**inputs, **kept})
 
     def _start(self, inputs: Mapping[str, Any]) -> None:
         """Keep arrays of no elements, or of zeros, of the sizes that `inputs` have."""

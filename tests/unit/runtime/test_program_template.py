@@ -319,6 +319,36 @@ def test_bindings_are_kept_and_the_oldest_dropped(team):
         np.testing.assert_array_equal(executable.run([x], team)[0], x * 6)
 
 
+def test_a_plan_of_one_user_is_bound_to_one_size_after_another(team):
+    """
+    One program serves them all, also after a size that no plan serves; results are as if it was bound to each.
+    """
+    template = chain(outputs=2, width=3).build()
+    plan = template.moving(["rows"])
+    first = plan.bind({"rows": 3})
+    program = first.program
+    assert plan.bind({"rows": 3}) is first
+    for rows in (5, 1000, 1000, 1, 0, 40_000, 7):
+        x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
+        executable = plan.bind({"rows": rows})
+        assert executable is first
+        assert executable.program is program
+        for found, wanted in zip(executable.run([x], team), template.bind((rows,)).run([x], team), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        assert executable.arena_bytes == template.bind((rows,)).arena_bytes
+        assert executable.cost_ns == template.bind((rows,)).cost_ns
+        assert plan.bind({"rows": 1 << 62}) is None
+
+
+def test_steps_with_functions_have_no_plan_of_one_user():
+    """
+    Functions are made for sizes.
+    """
+    b = Builder(1)
+    b.add(Factory(lambda: lambda addresses: None), [], [], 1)
+    assert b.build().moving(["rows"]) is None
+
+
 def test_a_failing_kernel_names_its_node(team):
     """
     Labels and failures are those of the template.
@@ -328,6 +358,8 @@ def test_a_failing_kernel_names_its_node(team):
     template = b.build()
     with pytest.raises(KernelError, match="node 'node0' \\(test\\): it always fails"):
         template.bind((2,)).run([], team)
+    with pytest.raises(KernelError, match="node 'node0' \\(test\\): it always fails"):
+        template.moving(["rows"]).bind({"rows": 2}).run([], team)
     assert template.bind((0,)).run([], team) == []
 
 
@@ -352,15 +384,18 @@ def test_caps_are_in_force_in_all_bindings():
     b = Builder(1)
     b.add(count, [], [], b.symbols[0], cost=1e9, caps={"node": 0})
     template = b.build()
+    own = template.moving(["rows"])
     team = _native.Team("caps", 4, 1)
     try:
+        own.bind({"rows": 40}).run([], team)
         template.bind((40,)).run([], team)
         assert most > 1
         template.cap({"node": 1})
         for chunks in (40, 41):
-            most = 0
-            template.bind((chunks,)).run([], team)
-            assert most == 1
+            for executable in (template.bind((chunks,)), own.bind({"rows": chunks})):
+                most = 0
+                executable.run([], team)
+                assert most == 1
         template.cap({})
         template.bind((42,)).run([], team)
         assert most > 1

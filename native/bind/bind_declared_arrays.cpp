@@ -1,0 +1,147 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bind.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+using PyInput = std::tuple<nb::object, nb::object, std::vector<std::variant<std::int64_t, std::string>>>;
+
+// A dimension of a declared shape: a size, or the number of a symbol.
+struct Dim {
+    std::int64_t size;
+    std::size_t symbol;
+    bool is_open;
+};
+
+struct Input {
+    nb::object name;
+    nb::object dtype;
+    std::vector<Dim> dims;
+};
+
+// The declared inputs of a session, and the type of arrays.
+struct DeclaredArrays {
+    PyTypeObject* array_type;
+    std::vector<Input> inputs;
+    std::vector<nb::str> symbols;  // the names of open dimensions, each where it occurs first
+};
+
+// Holds a buffer of a C-contiguous array; `is_valid` is false if the object has none.
+class Buffer {
+public:
+    explicit Buffer(PyObject* array) : is_valid(PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS) == 0) {
+        if (!is_valid) PyErr_Clear();
+    }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer() {
+        if (is_valid) PyBuffer_Release(&view);
+    }
+    Py_buffer view;
+    const bool is_valid;
+};
+
+DeclaredArrays* make(nb::handle array_type, std::vector<PyInput> inputs) {
+    auto made = std::make_unique<DeclaredArrays>();
+    std::map<std::string, std::size_t> numbers;
+    made->array_type = reinterpret_cast<PyTypeObject*>(array_type.ptr());
+    for (auto& [name, dtype, dims] : inputs) {
+        Input& input = made->inputs.emplace_back(Input{std::move(name), std::move(dtype), {}});
+        for (const auto& dim : dims) {
+            if (const auto* size = std::get_if<std::int64_t>(&dim)) {
+                input.dims.push_back({*size, 0, false});
+                continue;
+            }
+            const auto& symbol = std::get<std::string>(dim);
+            const auto [known, is_new] = numbers.try_emplace(symbol, made->symbols.size());
+            input.dims.push_back({0, known->second, true});
+            if (is_new) made->symbols.emplace_back(symbol.c_str(), symbol.size());
+        }
+    }
+    return made.release();
+}
+
+// Returns a new tuple of these numbers.
+nb::object to_tuple(const std::int64_t* numbers, std::size_t count) {
+    nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    if (!made.is_valid()) throw nb::python_error();
+    for (std::size_t i = 0; i < count; ++i) {
+        PyObject* const number = PyLong_FromLongLong(numbers[i]);
+        if (number == nullptr) throw nb::python_error();
+        PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), number);
+    }
+    return made;
+}
+
+// Puts the shape of `array` into `shape` and the sizes of symbols into `sizes`, of which -1 are not known yet. Returns
+// false if the array is not just as declared.
+bool fits(const DeclaredArrays& self, const Input& input, PyObject* array, std::vector<std::int64_t>& shape,
+          std::vector<std::int64_t>& sizes) {
+    if (array == nullptr || Py_TYPE(array) != self.array_type) return false;
+    const nb::object dtype = nb::steal(PyObject_GetAttrString(array, "dtype"));
+    if (!dtype.is_valid()) throw nb::python_error();
+    if (dtype.ptr() != input.dtype.ptr()) return false;
+    const Buffer buffer(array);
+    if (!buffer.is_valid || static_cast<std::size_t>(buffer.view.ndim) != input.dims.size()) return false;
+    shape.clear();
+    for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
+        const Dim& dim = input.dims[axis];
+        const std::int64_t size = buffer.view.shape[axis];
+        std::int64_t wanted = dim.size;
+        if (dim.is_open) {
+            std::int64_t& known = sizes[dim.symbol];
+            if (known < 0) known = size;
+            wanted = known;
+        }
+        if (size != wanted) return false;
+        shape.push_back(size);
+    }
+    return true;
+}
+
+nb::object fit(const DeclaredArrays& self, nb::handle given) {
+    if (!PyDict_CheckExact(given.ptr())) return nb::none();
+    if (static_cast<std::size_t>(PyDict_GET_SIZE(given.ptr())) != self.inputs.size()) return nb::none();
+    nb::list arrays;
+    nb::object shapes = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(self.inputs.size())));
+    if (!shapes.is_valid()) throw nb::python_error();
+    std::vector<std::int64_t> shape, sizes(self.symbols.size(), -1);
+    for (std::size_t i = 0; i < self.inputs.size(); ++i) {
+        const Input& input = self.inputs[i];
+        PyObject* const array = PyDict_GetItemWithError(given.ptr(), input.name.ptr());
+        if (array == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+        if (!fits(self, input, array, shape, sizes)) return nb::none();
+        arrays.append(nb::borrow(array));
+        PyTuple_SET_ITEM(shapes.ptr(), static_cast<Py_ssize_t>(i), to_tuple(shape.data(), shape.size()).release().ptr());
+    }
+    nb::dict by_name;
+    for (std::size_t i = 0; i < sizes.size(); ++i) by_name[self.symbols[i]] = sizes[i];
+    return nb::make_tuple(arrays, shapes, by_name);
+}
+
+}  // namespace
+
+void bind_declared_arrays(nb::module_& m) {
+    nb::class_<DeclaredArrays>(m, "DeclaredArrays", "The declared inputs of a session, which recognise arrays that need no closer look.")
+        .def(nb::new_(&make), nb::arg("array_type"), nb::arg("inputs"),
+             "`array_type` is NumPy's type of arrays, which lives as long as the process. `inputs` are (name, dtype, shape) of\n"
+             "each: an int in a shape is a size, a str an open dimension.")
+        .def("fit", &fit, nb::arg("given").none(),
+             "Return (arrays, shapes, sizes of open dimensions by name) of the dict `given`, in the order of the inputs; None unless\n"
+             "it has just these inputs, all of them C-contiguous arrays of the declared dtypes and shapes.");
+}
