@@ -13,7 +13,12 @@ NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
 run: $(STAMP)
 	$(BIN)/python examples/digits/classify.py
 
-test: native-test test-together test-alone
+# What `make test` runs beside the suite, which leaves CPUs idle where it waits.
+BESIDE ?= $(MAKE) native-test
+
+test: $(STAMP)
+	scripts/side_by_side "$(MAKE) test-together" "$(BESIDE)"
+	$(MAKE) test-alone
 
 test-together: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not alone" -n auto --maxprocesses 4 --dist worksteal $(SUITE_OPTIONS)

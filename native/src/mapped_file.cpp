@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,19 +45,23 @@ Range* range_of(std::uintptr_t address) {
     return nullptr;
 }
 
-// Calls only what is safe in a handler: mmap() is a plain system call.
+// Puts a page of zeros at `page`. A system call without libc, whose mmap() may be replaced, as by ThreadSanitizer, which
+// takes it for a write that other readers race with.
+bool put_zeros(std::uintptr_t page) {
+    const long found = syscall(SYS_mmap, page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return found == static_cast<long>(page);
+}
+
+// Calls only what is safe in a handler.
 void on_bus_error(int number, siginfo_t* info, void* context) {
     const int saved = errno;
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     Range* const range = info->si_code > 0 ? range_of(address) : nullptr;  // not sent by a process
-    if (range != nullptr) {
-        void* const page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
-        if (mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
-            range->was_cut.store(true, std::memory_order_relaxed);
-            any_cut.store(true, std::memory_order_relaxed);
-            errno = saved;
-            return;
-        }
+    if (range != nullptr && put_zeros(address & ~(page_bytes - 1))) {
+        range->was_cut.store(true, std::memory_order_relaxed);  // see Range::was_cut
+        any_cut.store(true, std::memory_order_relaxed);  // see any_cut
+        errno = saved;
+        return;
     }
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);
