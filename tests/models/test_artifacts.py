@@ -483,3 +483,15 @@ def test_a_plan_for_all_sizes_is_stored(tmp_path: Path) -> None:
     assert is_restored(second)
     assert second.run({"x": np.empty((0, 64), np.float32)})[y].shape == (0, 32)
     assert [plan.guards for plan in second.open_plans()] == [plan.guards for plan in first.open_plans()]
+
+
+@pytest.mark.parametrize("rows", ["rows", 3])
+def test_the_plan_for_some_outputs_is_stored(tmp_path: Path, rows: str | int) -> None:
+    w = small.ModelWriter()
+    z = w.op("Neg", y := w.op("Exp", "x"))
+    path = tmp_path / "model.onnx"
+    onnx.save(w.model({"x": (small.FLOAT, [rows, 2])}, {name: (small.FLOAT, [rows, 2]) for name in (y, z)}), path)
+    sessions = [treadle.Session(path), treadle.Session(path)]
+    found = [session.run({"x": np.ones((3, 2), np.float32)}, [z])[z] for session in sessions]
+    assert np.array_equal(*found)
+    assert [session.compiles for session in sessions] == [2, 0]
