@@ -111,7 +111,7 @@ def _sequence_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> 
     return [_sequence(value.type) for value in body.output]
 
 
-def _eye_like(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+def _stated_or_first(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
     stated = _attribute(node, "dtype", 0)
     return [tensor(stated) if stated else _operand(node, known, 0)]
 
@@ -124,10 +124,11 @@ def _zip_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds
 
 
 RULES: dict[str, TypeRule] = {
+    "Bernoulli": _stated_or_first,
     "BlackmanWindow": _stated("output_datatype"),
     "ConcatFromSequence": _item,
     "DequantizeLinear": _dequantize,
-    "EyeLike": _eye_like,
+    "EyeLike": _stated_or_first,
     "HammingWindow": _stated("output_datatype"),
     "HannWindow": _stated("output_datatype"),
     "LabelEncoder": _label_encoder,
@@ -138,6 +139,8 @@ RULES: dict[str, TypeRule] = {
     "Optional": _optional,
     "OptionalGetElement": _item,
     "QuantizeLinear": _quantize,
+    "RandomNormalLike": _stated_or_first,
+    "RandomUniformLike": _stated_or_first,
     "SVMClassifier": _labels("classlabels_ints"),
     "SequenceAt": _item,
     "SequenceConstruct": _sequence_of_first,

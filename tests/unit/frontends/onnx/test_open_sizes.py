@@ -147,3 +147,15 @@ def test_an_identity_of_open_size_has_the_type_of_its_operand() -> None:
     assert found["y"].tolist() == [[1, 0, 0], [0, 1, 0]]
     assert found["z"].tolist() == [[0, 1, 0], [0, 0, 1]]
     assert (found["y"].dtype, found["z"].dtype) == (np.float32, np.int64)
+
+
+@pytest.mark.parametrize("op", ["RandomNormalLike", "RandomUniformLike"])
+def test_random_numbers_have_the_type_of_their_operand(op: str) -> None:
+    """
+    Unless they state another.
+    """
+    body = f"y = {op} (x) z = {op} <dtype = 11> (x)"
+    found = treadle.Session(content(body, "float[a, b] y, double[a, b] z")).run({"x": np.ones((2, 3), np.float32)})
+
+    assert (found["y"].dtype, found["z"].dtype) == (np.float32, np.float64)
+    assert found["y"].shape == found["z"].shape == (2, 3)
