@@ -79,6 +79,7 @@ def test_descriptions(ort: ModuleType) -> None:
     assert meta.custom_metadata_map == {"key": "value"}
     assert made.get_providers() == ["CPUExecutionProvider"]
     assert made.get_provider_options() == {"CPUExecutionProvider": {}}
+    assert (made._providers, made._provider_options) == (made.get_providers(), made.get_provider_options())
 
 
 def test_a_model_file_may_go_after_loading(ort: ModuleType, tmp_path: Path) -> None:

@@ -171,6 +171,14 @@ class InferenceSession:
             return list(self._peer.get_outputs())
         return self._node_args(self._description.outputs, self._sess.outputs)
 
+    @property
+    def _providers(self) -> list[str]:  # insightface logs it
+        return self.get_providers()
+
+    @property
+    def _provider_options(self) -> dict[str, dict[str, str]]:
+        return self.get_provider_options()
+
     @cached_property
     def _inputs(self) -> dict[str, Any]:
         return {one.name: one for one in self._inputs_meta}
