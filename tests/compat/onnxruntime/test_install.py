@@ -53,6 +53,17 @@ def test_an_unchanged_program_runs_on_treadle(folder: Path, way: list[str]) -> N
     assert (done.returncode, done.stdout) == (0, ANSWER), done.stderr
 
 
+def test_packages_find_the_module_without_importing_it(folder: Path) -> None:
+    """
+    As transformers does, which asks for the specification of the module.
+    """
+    lines = ("from importlib.util import find_spec", "print(*(find_spec(name).name for name in NAMES))")
+    names = ("onnxruntime", "onnxruntime.capi", "onnxruntime.capi._pybind_state")
+    (folder / "finds.py").write_text("\n".join((f"NAMES = {names}", *lines)))
+    done = run("-m", "treadle.ort", "finds.py", folder=folder)
+    assert (done.returncode, done.stdout.split()) == (0, list(names)), done.stderr
+
+
 def test_wrong_calls_of_the_program(tmp_path: Path) -> None:
     assert "python -m treadle.ort" in run("-m", "treadle.ort", folder=tmp_path).stderr
     done = run("-m", "treadle.ort", "nothing.py", folder=tmp_path)

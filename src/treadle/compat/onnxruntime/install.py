@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -102,8 +103,10 @@ def _copy(ours: str, name: str, path: list[str]) -> ModuleType:
     content: dict[str, Any] = {key: value for key, value in vars(source).items() if key not in special}
     vars(module).update(content)
     module.__dict__["__treadle__"] = True
-    if name == peer.NAME or name.endswith(".capi"):
-        module.__path__ = path
+    is_package = name == peer.NAME or name.endswith(".capi")
+    module.__spec__ = ModuleSpec(name, None, origin=source.__file__, is_package=is_package)  # find_spec() asks for it
+    if is_package:
+        module.__path__ = module.__spec__.submodule_search_locations = path
     return module
 
 
