@@ -16,10 +16,9 @@ import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
-from tests.packages.known import PACKAGES
+from tests.packages.known import PACKAGES, is_installed
 
 from benches.harness.process import ROOT, StoppedProcess
 from benches.harness.report import machine, parser, print_header, print_row, write_json
@@ -77,7 +76,7 @@ def main() -> None:
     options.add_argument("--only", help="programs by comma")
     given = options.parse_args()
     wanted = given.only.split(",") if given.only else list(PACKAGES)
-    names = [name for name in wanted if find_spec(PACKAGES[name].module) is not None]
+    names = [name for name in wanted if is_installed(PACKAGES[name].module)]
     print(machine())
     found: dict[str, Any] = {}
     for threads in given.threads:

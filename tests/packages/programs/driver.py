@@ -1,7 +1,8 @@
 """Runs a program of this folder and says what it took: driver.py PROGRAM [NUMBER OF CPUS].
 
 Prints a line of JSON when it is ready and has answered once. For each line on stdin it answers again and prints the
-seconds of that. At the end it prints the number of threads and the largest resident memory.
+seconds of that. At the end it prints the number of threads and the largest resident memory; on treadle also how many of
+the threads are treadle's, and how often each op ran in one more answer, natively and by its reference in Python.
 """
 
 from __future__ import annotations
@@ -11,8 +12,33 @@ import os
 import resource
 import runpy
 import sys
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+
+def ways(answer: Callable[[], Any]) -> dict[str, dict[str, int]]:
+    """Answer once more and count the steps of that by their op; steps in Python also by themselves."""
+    import treadle
+    from treadle.runtime import python_step
+
+    in_python: Counter[str] = Counter()
+    call = python_step.call_for_node
+
+    def counted(caller: Any, *args: Any, **kwargs: Any) -> Any:
+        in_python[caller.op] += 1
+        return call(caller, *args, **kwargs)
+
+    python_step.call_for_node = counted
+    try:
+        with tempfile.TemporaryDirectory() as folder, treadle.trace(Path(folder) / "trace.json") as recording:
+            answer()
+    finally:
+        python_step.call_for_node = call
+    return {"steps": Counter(event.op for event in recording.events), "steps_in_python": in_python}
 
 
 def main(program: str, cpus: int | None) -> None:
@@ -32,8 +58,12 @@ def main(program: str, cpus: int | None) -> None:
         answers()
         print(json.dumps({"seconds": time.perf_counter() - start}), flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    threads = sum(1 for _ in Path("/proc/self/task").iterdir())
-    print(json.dumps({"threads": threads, "peak_mb": peak / 1024}), flush=True)
+    threads = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    figures: dict[str, Any] = {"threads": len(threads), "peak_mb": peak / 1024}
+    if "treadle" in sys.modules:
+        figures["own_threads"] = sum(name.startswith("treadle-") for name in threads)
+        figures.update(ways(answers))
+    print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,22 @@
-"""Pipelines of scikit-learn, trained here: text features, scalers, forests, support vectors, neighbours."""
+"""Pipelines of scikit-learn, trained here: scalers, trees, support vectors, neighbours, networks."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnxruntime
 from skl2onnx import to_onnx
+from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
+from sklearn.decomposition import PCA
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
@@ -31,10 +36,15 @@ def prepare() -> Callable[[], list[tuple[str, float]]]:
         (make_pipeline(StandardScaler(), SVC(random_state=0)), labels > 0),
         (KNeighborsClassifier(3), labels),
         (GradientBoostingRegressor(random_state=0), labels),
+        (HistGradientBoostingClassifier(max_iter=20, random_state=0), labels),
+        (make_pipeline(PCA(4, random_state=0), GaussianNB()), labels),
+        (MLPClassifier((24,), max_iter=50, random_state=0), labels),
+        (KMeans(4, n_init=1, random_state=0), labels),
     ]
     sessions = []
     for model, wanted in models:
-        model.fit(x, wanted.astype(np.int64))
+        with warnings.catch_warnings(action="ignore"):  # fifty iterations need not be enough
+            model.fit(x, wanted.astype(np.int64))
         converted = to_onnx(model, x[:1], options={"zipmap": False} if hasattr(model, "classes_") else None)
         sessions.append((type(model).__name__, onnxruntime.InferenceSession(converted.SerializeToString())))
 
