@@ -11,12 +11,12 @@ from treadle.passes.choose_kernels import Lowered
 from treadle.plan.call import Call
 from treadle.plan.plan import Task
 
-TINY_NS = 8_000.0
-"""Calls cheaper than this are run together with their only neighbour: handing one to another worker costs as much."""
+_TINY = 8.0
+"""Calls that take less than so many wake-ups are run together with their only neighbour."""
 
-SIBLINGS_NS = 3_000.0, 16_000.0
-"""Calls between the same neighbours are run together up to the lesser, a few times what handing them over costs, and up
-to the greater, about a chunk, where _SIBLING_TASKS such tasks are left."""
+_SIBLINGS = 3.0, 16.0
+"""Calls between the same neighbours are run together up to the lesser number of wake-ups, and up to the greater, about
+a chunk, where _SIBLING_TASKS such tasks are left."""
 
 _SIBLING_TASKS = 16
 """With fewer tasks, workers may be left without one."""
@@ -49,12 +49,12 @@ class _Group:
     single: bool
 
 
-def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[Call], list[Task]]:
+def build_tasks(calls: Sequence[Call], after: Sequence[set[int]], wake_ns: float) -> tuple[list[Call], list[Task]]:
     """Group `calls` (in topological order; call i waits for the calls `after[i]`) into tasks.
 
     Tiny calls are joined where that costs no parallelism worth having: one with its only neighbour, and some
-    that wait for the same and are waited for by the same, by their cost alone. Returns the calls in the order of
-    their tasks, and the tasks.
+    that wait for the same and are waited for by the same, by their cost alone. `wake_ns` is the machine's. Returns the
+    calls in the order of their tasks, and the tasks.
     """
     groups = [
         _Group([number], hint_of(call.cost), set(after[number]), set(), _is_single(call))
@@ -63,9 +63,9 @@ def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[
     for number, before in enumerate(after):
         for other in before:
             groups[other].after.add(number)
-    groups = _join_chains(groups)
-    while len(joined := _join_siblings(groups)) < len(groups):
-        groups = _join_chains(joined)
+    groups = _join_chains(groups, _TINY * wake_ns)
+    while len(joined := _join_siblings(groups, wake_ns)) < len(groups):
+        groups = _join_chains(joined, _TINY * wake_ns)
     priority = _priorities(groups)
     ordered: list[Call] = []
     tasks: list[Task] = []
@@ -81,7 +81,7 @@ def _is_single(call: Call) -> bool:
     return call.spec is None or call.variant is not None
 
 
-def _join_chains(groups: list[_Group]) -> list[_Group]:
+def _join_chains(groups: list[_Group], tiny_ns: float) -> list[_Group]:
     """Each tiny group joined to the tiny one that it alone follows."""
     into = list(range(len(groups)))
     cost = [group.cost for group in groups]
@@ -92,22 +92,22 @@ def _join_chains(groups: list[_Group]) -> list[_Group]:
         if groups[other].single or len(groups[other].after) > 1:
             continue
         first = into[other]
-        if group.cost < TINY_NS and cost[first] < TINY_NS:
+        if group.cost < tiny_ns and cost[first] < tiny_ns:
             into[number] = first
             cost[first] += group.cost
     return _joined(groups, into)
 
 
-def _join_siblings(groups: list[_Group]) -> list[_Group]:
-    """Groups between the same neighbours joined, as many as are worth SIBLINGS_NS together."""
+def _join_siblings(groups: list[_Group], wake_ns: float) -> list[_Group]:
+    """Groups between the same neighbours joined, as many as are worth _SIBLINGS wake-ups together."""
+    least, greatest = (number * wake_ns for number in _SIBLINGS)
     into = list(range(len(groups)))
     cost = [group.cost for group in groups]
     siblings: dict[tuple[frozenset[int], frozenset[int]], list[int]] = {}
     for number, group in enumerate(groups):
-        if not group.single and group.cost < SIBLINGS_NS[1] / 2:
+        if not group.single and group.cost < greatest / 2:
             siblings.setdefault((frozenset(group.before), frozenset(group.after)), []).append(number)
     for numbers in siblings.values():
-        least, greatest = SIBLINGS_NS
         most = min(max(sum(cost[number] for number in numbers) / _SIBLING_TASKS, least), greatest)
         first = numbers[0]
         for number in numbers[1:]:

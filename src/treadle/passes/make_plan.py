@@ -66,7 +66,7 @@ def make_plan(
     insert_prefetches(lowered.calls, target)
     after = dependencies(lowered)
     memory = plan_memory(graph, lowered, after, open_sizes=open_sizes)
-    calls, tasks = build_tasks(lowered.calls, after)
+    calls, tasks = build_tasks(lowered.calls, after, target.machine.wake_ns)
     graph.dissolve()
     return Plan(
         target=target,

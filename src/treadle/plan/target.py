@@ -48,8 +48,8 @@ class Target:
 
     @property
     def last_cache(self) -> int:
-        """Bytes of the larger of L2 and L3: what exceeds it is in memory."""
-        return max(self.l2, self.l3)
+        """Bytes of the larger of L2 and the part of L3 that is ours: what exceeds it is in memory."""
+        return max(self.l2, int(self.l3 * self.machine.l3_share))
 
     @property
     def has_bf16_dot(self) -> bool:

@@ -6,11 +6,17 @@ from random import Random
 
 from treadle.dtypes import f32
 from treadle.graph.graph import Graph
-from treadle.passes.build_tasks import build_tasks
+from treadle.passes import build_tasks as joining
 from treadle.plan.call import Call
 from treadle.plan.kernels.copy_bytes import CopyBytesSpec
+from treadle.plan.plan import Task
 
 SPEC = CopyBytesSpec()
+WAKE_NS = 1000.0
+
+
+def build_tasks(given: list[Call], after: list[set[int]]) -> tuple[list[Call], list[Task]]:
+    return joining.build_tasks(given, after, WAKE_NS)
 
 
 def calls(costs: list[float]) -> list[Call]:
@@ -145,3 +151,13 @@ def test_a_python_call_is_a_task_of_its_own() -> None:
     _, tasks = build_tasks(given, [set(), {0}, {1}])
 
     assert [task.count for task in tasks] == [1, 1, 1]
+
+
+def test_calls_are_joined_where_a_wake_up_costs_much() -> None:
+    """
+    What is tiny depends on the machine.
+    """
+    chain = [set(), {0}, {1}]
+
+    assert len(joining.build_tasks(calls([5e3] * 3), chain, 500.0)[1]) == 3
+    assert len(joining.build_tasks(calls([5e3] * 3), chain, 1000.0)[1]) < 3

@@ -19,8 +19,11 @@ from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, Attention
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.machine import MachineModel
 
-_POWER_NS = 5.0
-"""Time of the softmax of one vector of scores."""
+_EFFICIENCY = 0.85
+"""The part of the arithmetic limit that both products are assumed to reach."""
+
+_POWER_WORK = 15
+"""How many multiply-adds take as long as the softmax of one vector of scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +228,7 @@ def _edge(queries: int, vectors: int, lanes: int) -> int:
 def _block_ns(products: Products, dtype: DType, vectors: float, machine: MachineModel) -> float:
     """Estimated time of one block of queries, which has `vectors` vectors of scores."""
     width = products.width / 2 if products.bf16_dot else products.width
-    return vectors * (machine.fma_ns * (products.depth + width) + _POWER_NS * dtype.size / 4)
+    return machine.fma_ns / _EFFICIENCY * vectors * (products.depth + width + _POWER_WORK * dtype.size / 4)
 
 
 def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.graph.dim import DimExpr, at_least, ceil_div, computed, is_expression, real_maximum
+from treadle.graph.dim import DimExpr, at_least, ceil_div, computed, hint_of, is_expression, real_maximum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -111,8 +111,10 @@ class LowerContext:
         return self.machine.call_ns + real_maximum(flops / per_ns, self.moved_ns(bytes_))
 
     def moved_ns(self, bytes_: float) -> float:
-        """Estimated time in which one core reads or writes `bytes_` that kernels hand to each other."""
-        return bytes_ / self.machine.l3_bytes_per_ns
+        """Estimated time in which one core reads and writes `bytes_` in all, which kernels hand to each other."""
+        machine = self.machine
+        is_near = hint_of(bytes_) <= self.target.last_cache
+        return bytes_ / (machine.l3_bytes_per_ns if is_near else machine.memory_bytes_per_ns)
 
     def call(
         self,

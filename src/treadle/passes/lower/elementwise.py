@@ -58,7 +58,7 @@ def lower_expr(
     tabulated = lower_byte_table(node, expr, results, reads, elements, ctx) if len(access.sizes) == 1 else None
     if tabulated is not None:
         return [tabulated]
-    each = real_maximum(element_ns(expr, ctx.target), ctx.moved_ns(traffic / elements))
+    each = real_maximum(element_ns(expr, ctx.target), ctx.moved_ns(traffic) / elements)
     steady = tuple(equals(strides[-1], 0) for strides in access.strides[1:])
     args: KernelArgs[int]
     if len(access.sizes) == 1:

@@ -19,15 +19,15 @@ _HALVES = (dtypes.bf16, dtypes.f16)
 _ROUNDINGS = frozenset(pair for half in _HALVES for pair in ((dtypes.f32, half), (half, dtypes.f32)))
 """Casts of half precision that kernels do."""
 
-_CHEAP_NS = 0.02
-_STEP_NS: dict[str, float] = {
-    "div": 0.12, "reciprocal": 0.12, "sqrt": 0.15, "rsqrt": 0.25,
-    "exp": 0.27, "log": 0.48, "sigmoid": 0.46, "tanh": 0.55, "sinh": 0.5, "cosh": 0.4, "softplus": 0.57, "erf": 0.6,
-    "expm1": 0.4, "log1p": 0.65, "asinh": 2.0, "acosh": 2.0, "atanh": 1.7, "erfc": 2.5,
-    "sin": 1.4, "cos": 1.4, "tan": 1.5, "asin": 1.0, "acos": 1.0, "atan": 1.0,
-    "pow": 4.0, "mod": 1.1, "fmod": 1.0,
+_CHEAP = 1
+_STEPS = {
+    "div": 6, "reciprocal": 6, "sqrt": 7, "rsqrt": 12,
+    "exp": 13, "log": 23, "sigmoid": 22, "tanh": 26, "sinh": 24, "cosh": 19, "softplus": 27, "erf": 29,
+    "expm1": 19, "log1p": 31, "asinh": 96, "acosh": 96, "atanh": 82, "erfc": 120,
+    "sin": 67, "cos": 67, "tan": 72, "asin": 48, "acos": 48, "atan": 48,
+    "pow": 192, "mod": 53, "fmod": 48,
 }  # fmt: skip
-"""ns for one f32 on a 64-byte vector unit, loads and stores not counted."""
+"""How many multiply-adds take as long as the op on a vector of f32, loads and stores not counted."""
 
 _INDIFFERENT: dict[DType, tuple[frozenset[str], str]] = {
     dtypes.f32: (frozenset({"add", "sub", "mul", "div"}), "<fi"),
@@ -41,7 +41,9 @@ bits."""
 _MOST_GIVEN = 8
 """Vector registers that numbers from arguments may take."""
 
-_SCALARISED_NS = 4.0
+_SCALARISED = 192
+"""The same for the ops of integers that have no vector instructions."""
+
 _FALLIBLE = frozenset({"div", "mod", "fmod", "reciprocal"})
 
 
@@ -76,21 +78,26 @@ def lanes_for(expr: Expr, target: Target) -> int:
 
 def element_ns(expr: Expr, target: Target) -> float:
     """Estimated ns to evaluate `expr` once, memory not counted."""
-    return sum(_step_ns(step.op, step.dtype) for step in expr.steps) * 64 / target.vector_bytes
+    return _work(expr) * target.machine.fma_ns * 4 / target.vector_bytes
 
 
-def _step_ns(op: str, dtype: DType) -> float:
+def _work(expr: Expr) -> float:
+    """How many multiply-adds of f32 take as long as `expr`, for as many elements."""
+    return sum(_step_work(step.op, step.dtype) for step in expr.steps)
+
+
+def _step_work(op: str, dtype: DType) -> float:
     if op == "const":
         return 0.0
     if op in ("div", "mod", "fmod", "pow") and dtype.is_integer:
-        return _SCALARISED_NS
-    return _STEP_NS.get(op, _CHEAP_NS) * max(dtype.size, 4) / 4
+        return _SCALARISED
+    return _STEPS.get(op, _CHEAP) * max(dtype.size, 4) / 4
 
 
 def unroll_for(expr: Expr) -> int:
     """How many vectors one turn of an elementwise loop does: more where the work on one is short."""
-    work = sum(_step_ns(step.op, step.dtype) for step in expr.steps)
-    return 4 if work < 0.15 else 2 if work < 0.6 else 1
+    work = _work(expr)
+    return 4 if work < 7.5 else 2 if work < 29 else 1
 
 
 def with_given(expr: Expr) -> tuple[Expr, tuple[int, ...]]:

@@ -19,8 +19,11 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
 from treadle.plan.kernels.reduce import FOLDED_VECTORS
 
-_ELEMENT_NS = 0.2
-_ROW_NS = 30.0
+_WORK = 10
+"""How many multiply-adds take as long as the work on a vector of elements."""
+
+_ROW_WORK = 90
+"""The same for the beginning and the end of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,8 @@ def _lower_rows(
         bias=modes[1],
         long=not at_most(n, FOLDED_VECTORS * lanes),
     )
-    each = _ELEMENT_NS * dtype.size / 4
-    chunks, per_chunk = partition(rows.count, _ROW_NS + each * n)
+    each, row_ns = ctx.machine.fma_ns * _WORK / lanes, ctx.machine.fma_ns * _ROW_WORK
+    chunks, per_chunk = partition(rows.count, row_ns + each * n)
     reads = (x, *(value for value in given if value is not None))
     traffic = sum(nbytes(value) for value in (y, *reads))
     return [
@@ -127,7 +130,7 @@ def _lower_rows(
                 epsilon=bits_of_number(node.attrs["epsilon"]),
             ),
             chunks=chunks,
-            cost=ctx.machine.call_ns + real_maximum(ctx.moved_ns(traffic), rows.count * (_ROW_NS + each * n)),
+            cost=ctx.machine.call_ns + real_maximum(ctx.moved_ns(traffic), rows.count * (row_ns + each * n)),
             flops=8.0 * rows.count * n,
             traffic=traffic,
         )

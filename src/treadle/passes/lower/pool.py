@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from treadle.dtypes import bf16, f32, f64
-from treadle.graph.dim import at_most, ceil_div, is_expression, maximum, minimum
+from treadle.graph.dim import at_most, ceil_div, is_expression, maximum, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes, partition
@@ -17,6 +17,9 @@ MAX_UNROLLED_WIDTH = 8
 
 MOST_UNCROPPED = 32
 """A window up to this wide is taken as it is, also where some of its taps are in pads for every output."""
+
+_TAP_WORK, _PIXEL_WORK = 1.2, 3.0
+"""How many multiply-adds take as long as an element of a window, and as the rest of a pixel, for a vector."""
 
 SEGMENT = 1024
 """Outputs of a row-major row that are computed at once: the columns of their windows fit in L1."""
@@ -129,7 +132,8 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         scratch = (ceil_div(segment, lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
         vectors = 2 * ceil_div(segment, lanes)
     taps = 1.0 * vertical.kernel * across.kernel
-    chunks, per_chunk = partition(units, vectors * (taps * 0.4 + 1))
+    unit_ns = vectors * ctx.machine.fma_ns * (_TAP_WORK * taps + _PIXEL_WORK)
+    chunks, per_chunk = partition(units, unit_ns)
     low, high = across.interior()
     args = PoolArgs(
         units=units,
@@ -154,4 +158,9 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     )
     flops = elements(y.static_shape) * taps
     traffic = nbytes(x) + nbytes(y)
-    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]
+    cost = ctx.machine.call_ns + real_maximum(units * unit_ns, ctx.moved_ns(traffic))
+    return [
+        ctx.call(
+            node, spec, (y,), (x,), args=args, chunks=chunks, flops=flops, traffic=traffic, cost=cost, scratch=scratch
+        )
+    ]

@@ -22,8 +22,8 @@ from treadle.plan.target import Target
 _EFFICIENCY = 2 / 3
 """The part of the arithmetic limit that products of weights from L2 are assumed to reach."""
 
-_GATE_NS = 12.0
-"""Time of the exponentials of one vector of one gate."""
+_GATE_WORK = 36
+"""How many multiply-adds take as long as the exponentials of one vector of one gate."""
 
 _MOST_OPEN_ROWS = 6
 """Every height of blocks has code of its own where the batch is open."""
@@ -184,7 +184,10 @@ def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, target: Ta
         2.0 * height * cell.gates * hidden * hidden / (target.lanes(dtype) * machine.flops_per_lane_ns * _EFFICIENCY)
     )
     moved = cell.gates * hidden * hidden * dtype.size / machine.l2_bytes_per_ns
-    return real_maximum(products, moved) + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_NS
+    return (
+        real_maximum(products, moved)
+        + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_WORK * machine.fma_ns
+    )
 
 
 def _packed(ctx: LowerContext, r: Value, cell: _Cell, tiling: _Tiling) -> Value:

@@ -17,8 +17,12 @@ from treadle.plan.kernels.softmax import (
     SoftmaxSpec,
 )
 
-_ELEMENT_NS = 0.4
-_ROW_NS = 25.0
+_WORK = 19
+"""How many multiply-adds take as long as the work on a vector of elements."""
+
+_ROW_WORK = 75
+"""The same for the beginning and the end of a row."""
+
 _COLUMNS = 256
 
 
@@ -33,13 +37,13 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     axis = node.attrs["axis"] % len(shape)
     outer, n, width = around(shape, axis)
     lanes = ctx.target.lanes(dtype)
-    each = _ELEMENT_NS * dtype.size / 4 * 64 / ctx.target.vector_bytes
+    each, row_ns = ctx.machine.fma_ns * _WORK / lanes, ctx.machine.fma_ns * _ROW_WORK
     log, safe = node.op == "log_softmax", bool(node.attrs.get("safe"))
     spec: SoftmaxSpec
     args: KernelArgs[int]
     if equals(width, 1):
         spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=not is_expression(n) and n <= lanes)
-        chunks, per_chunk = partition(outer, _ROW_NS + each * n)
+        chunks, per_chunk = partition(outer, row_ns + each * n)
         args = SoftmaxRowsArgs(rows=outer, rows_per_chunk=per_chunk, n=n)
     else:
         spec = SoftmaxColumnsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe)
@@ -51,5 +55,5 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
         )
     count = elements(shape)
     traffic = nbytes(x) + nbytes(y)
-    cost = ctx.machine.call_ns + real_maximum(ctx.moved_ns(traffic), each * count + _ROW_NS * (count / n))
+    cost = ctx.machine.call_ns + real_maximum(ctx.moved_ns(traffic), each * count + row_ns * (count / n))
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=cost, flops=5.0 * count, traffic=traffic)]
