@@ -25,10 +25,10 @@ constexpr std::array<const char*, 37> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
     "ri",  "rrr", "rrr", "rrr", "rrr", "rrr", "rrr",             // to_real to real_max
     "irr", "irr", "ir",  "ir",  "ir",  "ri",  "ir",  "rr",       // less to real_single
-    "iiri", "iiirii", "iiirii", "iiir", "iiir",                  // units_per_chunk to planes_rows
-    "iiiirrriir", "iiiirrriir", "iiiirrriir",                    // grid_batches to grid_panels
-    "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii", "iiiiiiiiiiiirrrriii",
-    "iiiiiiiiiiiirrrriii",  // winograd_tiles to winograd_total
+    "iiri", "iiiriir", "iiiriir", "iiir", "iiir",                // units_per_chunk to planes_rows
+    "iiiirrriirrr", "iiiirrriirrr", "iiiirrriirrr",              // grid_batches to grid_panels
+    "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri",
+    "iiiiiiiiiiiirrrriiirrri",  // winograd_tiles to winograd_total
 };
 static_assert(kSignatures.size() == index_of(BinderOp::winograd_total) + 1);
 
@@ -97,6 +97,7 @@ Found search(const ConvRequest& request, std::size_t row) {
         fail(BindingFailure::Kind::range, row, "partitions a convolution of too many results");
     }
     require_finite(request.ns, row);
+    require_finite(request.l3_shared_bytes_per_ns, row);
     // A chunk of each group reads x, and at most twice kMaxChunks chunks of units read the weights.
     const double most = static_cast<double>(std::max(request.groups, 2 * kMaxChunks));
     const double bytes = static_cast<double>(std::max(request.weight_bytes, request.x_bytes));
@@ -117,7 +118,8 @@ Found search(std::int64_t planes, std::int64_t rows, double ns, std::size_t row)
 
 Found search(const GridRequest& request, std::size_t row) {
     for (const std::int64_t units : {request.blocks, request.panels, request.batches}) require_units(units, row);
-    for (const double number : {request.block_ns, request.a_bytes, request.b_bytes, request.share}) {
+    for (const double number : {request.block_ns, request.a_bytes, request.b_bytes, request.share, request.l2_bytes_per_ns,
+                                request.l3_bytes_per_ns}) {
         require_finite(number, row);
     }
     if (static_cast<double>(request.blocks) * static_cast<double>(request.panels) > kMostTiles) {
@@ -293,7 +295,7 @@ void Binder::compute(std::vector<Slot>& slots, std::uint64_t changed) const {
             case BinderOp::conv_units:
             case BinderOp::conv_groups:
                 set_found(BinderOp::conv_units, [&] {
-                    return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4)}, row);
+                    return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4), real(5)}, row);
                 });
                 break;
             case BinderOp::planes_planes:
@@ -305,7 +307,7 @@ void Binder::compute(std::vector<Slot>& slots, std::uint64_t changed) const {
             case BinderOp::grid_panels:
                 set_found(BinderOp::grid_batches, [&] {
                     return search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5),
-                                              integer(6), integer(7) != 0, real(8)},
+                                              integer(6), integer(7) != 0, real(8), real(9), real(10)},
                                   row);
                 });
                 break;
@@ -318,7 +320,8 @@ void Binder::compute(std::vector<Slot>& slots, std::uint64_t changed) const {
                     return search(
                         WinogradRequest{integer(0), integer(1), integer(2), integer(3), integer(4), integer(5),
                                         integer(6), integer(7), integer(8), integer(9), integer(10) != 0, real(11),
-                                        real(12), real(13), real(14), integer(15), integer(16), integer(17)},
+                                        real(12), real(13), real(14), integer(15), integer(16), integer(17), real(18),
+                                        real(19), real(20), integer(21)},
                         row);
                 });
                 break;

@@ -31,15 +31,10 @@ constexpr std::int64_t kPartChunks = 128;
 // With fewer chunks of a product, workers may be left without one.
 constexpr std::int64_t kEnoughChunks = 8;
 
-// Time of copying a panel into scratch, which then lies in the cache, and of packing b by a call of its own.
-constexpr double kCopiedNsPerByte = 0.05;
-constexpr double kPackedNsPerByte = 0.25;
-
-// A chunk of a convolution is worth about this much time.
-constexpr double kConvChunkNs = 30'000.0;
-
-// How fast a chunk reads weights and images that other chunks read too.
-constexpr double kCacheBytesPerNs = 16.0;
+// Copying a panel into scratch reads and writes L2. Packing b by a call of its own takes as long as moving it so often
+// through L3: it is written, read again by several chunks, and all workers wait for it.
+constexpr double kCopyMoves = 2.0;
+constexpr double kPackMoves = 8.0;
 
 // The part of L2 that the rows of a convolution may fill that is pooled at once.
 constexpr double kBandShare = 0.5;
@@ -59,13 +54,13 @@ std::int64_t rounded(double number, std::int64_t least, std::int64_t most) {
 
 // Returns what `grid` costs, in ns. `room`: bytes of L2 for the rows of a chunk.
 double cost_of(const Grid& grid, const GridRequest& request, std::int64_t wanted, double batch_ns, double room) {
-    const auto& [blocks, panels, batches, block_ns, a_bytes, b_bytes, l2, copies, share] = request;
+    const auto& [blocks, panels, batches, block_ns, a_bytes, b_bytes, l2, copies, share, l2_speed, l3_speed] = request;
     const std::int64_t block_chunks = ceil_div(blocks, grid.blocks);
     const std::int64_t panel_chunks = ceil_div(panels, grid.panels);
     const std::int64_t chunks = block_chunks * panel_chunks;
-    double cost = (a_bytes * real(panel_chunks) + b_bytes * real(block_chunks)) / kBytesPerNs;
-    if (copies) cost += b_bytes * (block_chunks == 1 ? kCopiedNsPerByte : kPackedNsPerByte);
-    if (share * a_bytes * real(grid.blocks) / real(blocks) > room) cost += a_bytes * real(panels) / kBytesPerNs;
+    double cost = (a_bytes * real(panel_chunks) + b_bytes * real(block_chunks)) / l3_speed;
+    if (copies) cost += b_bytes * (block_chunks == 1 ? kCopyMoves / l2_speed : kPackMoves / l3_speed);
+    if (share * a_bytes * real(grid.blocks) / real(blocks) > room) cost += a_bytes * real(panels) / l3_speed;
     const std::int64_t done = block_chunks * grid.blocks * panel_chunks * grid.panels;
     cost += block_ns * real(done - blocks * panels) / 4;
     cost += std::max(0.0, real(wanted) / 2 - real(chunks)) * kChunkNs / 4;
@@ -161,7 +156,7 @@ Grid choose_grid(const GridRequest& asked) {
 }
 
 ConvPartition partition_conv(const ConvRequest& request) {
-    const auto& [units, groups, ns, weight_bytes, x_bytes] = request;
+    const auto& [units, groups, ns, weight_bytes, x_bytes, shared_speed] = request;
     const double wanted = wanted_chunks(ns, kConvChunkNs);
     ConvPartition best{units, groups};
     double lowest = std::numeric_limits<double>::infinity();
@@ -178,7 +173,7 @@ ConvPartition partition_conv(const ConvRequest& request) {
             if (units_each == previous) continue;
             if (previous > 0 && real(unit_chunks) < least) break;
             previous = units_each;
-            const double traffic = real(unit_chunks * weight_bytes + group_chunks * x_bytes) / kCacheBytesPerNs;
+            const double traffic = real(unit_chunks * weight_bytes + group_chunks * x_bytes) / shared_speed;
             const double cost = traffic + ns * load_imbalance({groups, groups_each}, {units, units_each}, wanted);
             if (cost < lowest) {
                 lowest = cost;
@@ -219,13 +214,13 @@ std::int64_t choose_band(const BandRequest& request) {
     const double wanted = std::min(wanted_chunks(ns), real(kUsefulChunks));
     const std::int64_t shared = std::max(std::int64_t{0}, request.reach - request.stride);
     std::int64_t best = 0;
-    double lowest = real(request.images * request.rows * request.row_bytes) / kBytesPerNs;
+    double lowest = real(request.images * request.rows * request.row_bytes) / request.l3_bytes_per_ns;
     for (std::int64_t rows = 1; rows <= request.out_rows; ++rows) {
         const std::int64_t most = std::min((rows - 1) * request.stride + request.reach, request.rows);
         if (real(most * request.row_bytes + request.scratch) > kBandShare * real(request.l2)) break;
         const std::int64_t chunks = ceil_div(request.out_rows, rows);
         const double again = real(shared * (chunks - 1)) * request.conv_ns / real(request.rows);
-        const double fetched = real(request.images * chunks * request.weight_bytes) / kCacheBytesPerNs;
+        const double fetched = real(request.images * chunks * request.weight_bytes) / request.l3_shared_bytes_per_ns;
         const double lost = ns * load_imbalance({request.out_rows, rows}, {request.images, 1}, wanted);
         const double cost = again + fetched + lost;
         if (cost < lowest || (best == 0 && cost == lowest)) {

@@ -50,7 +50,7 @@ TREADLE_TEST(chunks_of_convolutions_are_within_their_axes) {
     for (const std::int64_t units : {1, 7, 56, 3000}) {
         for (const std::int64_t groups : {1, 3, 64}) {
             for (const double ns : {0.0, 1e4, 1e6, 1e9}) {
-                const ConvPartition chunk = partition_conv({units, groups, ns, 1 << 20, 1 << 18});
+                const ConvPartition chunk = partition_conv({units, groups, ns, 1 << 20, 1 << 18, 16.0});
                 CHECK(chunk.units >= 1 && chunk.units <= units && chunk.groups >= 1 && chunk.groups <= groups);
                 const PlanePartition planes = partition_planes(units, groups, ns);
                 CHECK(planes.planes == 1 || planes.rows == groups);
@@ -58,11 +58,11 @@ TREADLE_TEST(chunks_of_convolutions_are_within_their_axes) {
             }
         }
     }
-    CHECK_EQUAL(3000, partition_conv({3000, 1, 0.0, 0, 0}).units);
+    CHECK_EQUAL(3000, partition_conv({3000, 1, 0.0, 0, 0, 16.0}).units);
 }
 
 TREADLE_TEST(bands_fit_the_cache_and_pay) {
-    BandRequest request{1, 56, 112, 1 << 14, 3, 2, 1 << 12, 0, 4e5, 2e4, 1 << 21};
+    BandRequest request{1, 56, 112, 1 << 14, 3, 2, 1 << 12, 0, 4e5, 2e4, 1 << 21, 32.0, 16.0};
     const std::int64_t rows = choose_band(request);
     CHECK(rows >= 1 && ((rows - 1) * 2 + 3) << 14 <= 1 << 20);
     request.l2 = 1 << 10;
@@ -76,7 +76,7 @@ TREADLE_TEST(a_grid_divides_each_axis_into_full_chunks) {
     for (const std::int64_t blocks : {0, 1, 15, 2000}) {
         for (const std::int64_t panels : {0, 1, 16, 300}) {
             for (const std::int64_t batches : {0, 1, 3, 500}) {
-                const Grid grid = choose_grid({blocks, panels, batches, 2000.0, 4e5, 2e6, 1 << 20, true, 0.5});
+                const Grid grid = choose_grid({blocks, panels, batches, 2000.0, 4e5, 2e6, 1 << 20, true, 0.5, 40.0, 32.0});
                 CHECK(grid.batches >= 1 && grid.batches <= std::max(batches, std::int64_t{1}));
                 CHECK(grid.blocks >= 1 && grid.blocks <= std::max(blocks, std::int64_t{1}));
                 CHECK(grid.panels >= 1 && grid.panels <= std::max(panels, std::int64_t{1}));
@@ -86,9 +86,9 @@ TREADLE_TEST(a_grid_divides_each_axis_into_full_chunks) {
 }
 
 TREADLE_TEST(products_with_few_rows_have_chunks_of_columns) {
-    const Grid wide = choose_grid({2, 100, 1, 2000.0, 4e5, 2e6, 1 << 20, false, 1.0});
+    const Grid wide = choose_grid({2, 100, 1, 2000.0, 4e5, 2e6, 1 << 20, false, 1.0, 40.0, 32.0});
     CHECK(100 / wide.panels >= 4);
-    const Grid high = choose_grid({100, 2, 1, 2000.0, 4e5, 2e6, 1 << 20, false, 1.0});
+    const Grid high = choose_grid({100, 2, 1, 2000.0, 4e5, 2e6, 1 << 20, false, 1.0, 40.0, 32.0});
     CHECK(100 / high.blocks >= 4);
 }
 

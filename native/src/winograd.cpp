@@ -16,28 +16,18 @@ namespace {
 // Register blocks in a group of tiles.
 constexpr std::array<std::int64_t, 6> kGroupBlocks{1, 2, 3, 4, 6, 8};
 
-// Register blocks of fewer sums wait for the latency of multiply-adds, those of fewer tiles for weights from L2.
-constexpr std::int64_t kLeastSums = 8;
+// Register blocks of fewer tiles wait for weights from L2.
 constexpr std::int64_t kLeastHeight = 3;
 
 // Cost of beginning and storing a register block, in each section.
 constexpr double kBlockCost = 40.0;
 
-// Cost of reading a byte of weights again if they are larger than L2.
-constexpr double kRereadByte = 0.01;
+// The part of the time of reading weights from L3 again that products do not hide.
+constexpr double kRereadShare = 0.1;
 
-// Cost of writing and reading a byte of transformed input outside L2; inside, kCachedShare of it.
-constexpr double kPassedByte = 0.2;
+// A byte of transformed input is written and read; within L2 that takes kCachedShare of the time.
+constexpr double kPasses = 2.0;
 constexpr double kCachedShare = 0.4;
-
-// Cost of one more call that every worker waits for.
-constexpr double kCallCost = 3000.0;
-
-// A short convolution has kUsefulChunks chunks, unless each would cost less than kLeastChunkCost.
-constexpr double kLeastChunkCost = 16'000.0;
-
-// Cost of a chunk of a convolution whose input is transformed before; less where chunks would be too few.
-constexpr double kChunkCost = 80'000.0;
 
 constexpr std::int64_t ceil_div(std::int64_t size, std::int64_t number) { return size / number + (size % number > 0); }
 
@@ -47,7 +37,7 @@ std::int64_t whole(double cost) { return static_cast<std::int64_t>(std::min(std:
 
 // Returns the cost of `count` register blocks of `height` tiles.
 double blocks_cost(const WinogradRequest& request, std::int64_t height, std::int64_t count) {
-    const std::int64_t sums = std::max({height * request.vectors, kLeastSums, kLeastHeight * request.vectors});
+    const std::int64_t sums = std::max({height * request.vectors, request.in_flight, kLeastHeight * request.vectors});
     return real(count) * (real(request.channels) * real(sums) + kBlockCost * real(request.sections));
 }
 
@@ -65,7 +55,7 @@ double input_cost(const WinogradRequest& request, std::int64_t tiles, std::int64
     if (request.fused) return cost;
     const double bytes =
         real(request.points) * real(groups) * real(tiles) * real(request.in_blocks) * real(request.vector_bytes);
-    return cost + kCallCost + bytes * kPassedByte * (2 * bytes > real(request.l2) ? 1.0 : kCachedShare);
+    return cost + request.call_cost + bytes * kPasses * request.l3_byte_cost * (2 * bytes > real(request.l2) ? 1.0 : kCachedShare);
 }
 
 // Returns the cost of everything after the transform of the input.
@@ -73,7 +63,7 @@ double product_cost(const WinogradRequest& request, std::int64_t tiles, std::int
     const double out_groups = real(ceil_div(request.out_blocks, request.vectors));
     const double product = real(request.points) * group_cost(request, tiles) * real(groups) * out_groups;
     const double weights = real(request.weight_bytes);
-    const double again = 2 * weights > real(request.l2) ? kRereadByte * real(groups - 1) : 0.0;
+    const double again = 2 * weights > real(request.l2) ? kRereadShare * request.l3_byte_cost * real(groups - 1) : 0.0;
     return product + request.factor_cost * real(groups) +
            request.output_cost * real(request.tiles) * real(request.out_blocks) +
            (request.first_cost + again) * weights;
@@ -81,8 +71,8 @@ double product_cost(const WinogradRequest& request, std::int64_t tiles, std::int
 
 // Returns the groups of output channels of a chunk: few if the input is transformed before, else many.
 std::int64_t groups_of_chunk(const WinogradRequest& request, double product, std::int64_t groups) {
-    double wanted = std::min(real(kUsefulChunks), std::max(1.0, product / kLeastChunkCost));
-    if (!request.fused) wanted = std::max(wanted, product / kChunkCost);
+    double wanted = std::min(real(kUsefulChunks), std::max(1.0, product / (kLeastChunkNs * request.costs_per_ns)));
+    if (!request.fused) wanted = std::max(wanted, product / (kConvChunkNs * request.costs_per_ns));
     const std::int64_t out_groups = ceil_div(request.out_blocks, request.vectors);
     const double chunks = std::max(1.0, std::nearbyint(wanted / real(groups)));
     return ceil_div(out_groups, static_cast<std::int64_t>(std::min(real(out_groups), chunks)));
@@ -95,11 +85,12 @@ const char* fault_of(const WinogradRequest& request) {
     if (request.tiles < 1) return "partitions a convolution without results";
     if (request.tiles > most_tiles) return "partitions a convolution of more than 2**40 tiles";
     for (const std::int64_t size : {request.least, request.most, request.vectors, request.channels, request.in_blocks,
-                                    request.out_blocks, request.points, request.sections}) {
+                                    request.out_blocks, request.points, request.sections, request.in_flight}) {
         if (size < 1 || size > most_size) return "partitions a convolution with a size that is not in 1..2**24";
     }
     if (request.least > request.most) return "partitions a convolution whose least height exceeds the largest";
-    for (const double cost : {request.input_cost, request.output_cost, request.factor_cost, request.first_cost}) {
+    for (const double cost : {request.input_cost, request.output_cost, request.factor_cost, request.first_cost,
+                              request.l3_byte_cost, request.call_cost, request.costs_per_ns}) {
         if (!std::isfinite(cost) || cost < 0) return "partitions a convolution with a cost that is not finite and >= 0";
     }
     return nullptr;

@@ -20,9 +20,6 @@ CHUNK_NS: float
 LEAST_CHUNK_NS: float
 """A short op has eight chunks, unless each would be worth less than this."""
 
-BYTES_PER_NS: float
-"""Memory traffic of one core that the cost model assumes."""
-
 class KernelFailure(RuntimeError):
     """A kernel returned a non-zero code."""
 
@@ -490,15 +487,19 @@ def choose_grid(
     l2: int,
     copies: bool,
     share: float,
+    l2_bytes_per_ns: float,
+    l3_bytes_per_ns: float,
 ) -> tuple[int, int, int]:
     """Return the batches, blocks and panels of each chunk of a batch of matrix products.
 
     `block_ns` is the time of one block of one panel, `a_bytes` and `b_bytes` the sizes of one product's factors,
     `share` the part of the depth that is multiplied at once. Where `copies` is true, b is copied, by each chunk or,
-    where several would copy the same panel, beforehand.
+    where several would copy the same panel, beforehand. Bandwidths are those of the machine model, here and below.
     """
 
-def partition_conv(units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int) -> tuple[int, int]:
+def partition_conv(
+    units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int, l3_shared_bytes_per_ns: float
+) -> tuple[int, int]:
     """Return the units and the groups of output channels of each chunk of a direct convolution that takes `ns`.
 
     Each chunk of units reads `weight_bytes`, each chunk of groups `x_bytes`. Raises ValueError without units or groups.
@@ -529,6 +530,10 @@ def partition_winograd(
     weight_bytes: int,
     vector_bytes: int,
     l2: int,
+    l3_byte_cost: float,
+    call_cost: float,
+    costs_per_ns: float,
+    in_flight: int,
 ) -> tuple[int, int, int, int, int]:
     """Return the cheapest partition of a convolution by Winograd's algorithm.
 
@@ -549,6 +554,8 @@ def choose_band(
     conv_ns: float,
     pool_ns: float,
     l2: int,
+    l3_bytes_per_ns: float,
+    l3_shared_bytes_per_ns: float,
 ) -> int:
     """Return the pooled rows of each chunk of a convolution that is pooled at once; 0 if two calls are faster.
 

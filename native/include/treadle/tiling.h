@@ -12,8 +12,8 @@ inline constexpr double kChunkNs = 20'000.0;
 inline constexpr double kLeastChunkNs = 5'000.0;
 inline constexpr std::int64_t kUsefulChunks = 8;
 inline constexpr std::int64_t kMaxChunks = 256;
-// Memory traffic of one core that the cost model assumes.
-inline constexpr double kBytesPerNs = 32.0;
+// A chunk of a convolution is worth about this much time.
+inline constexpr double kConvChunkNs = 30'000.0;
 
 // Division is an axis of `units` units of which each chunk has `each`; the last chunk may be smaller. Both are at least 1.
 struct Division {
@@ -52,6 +52,8 @@ struct GridRequest {
     std::int64_t l2;
     bool copies;   // b is copied, by each chunk or, where several would copy the same panel, beforehand
     double share;  // of the depth that is multiplied at once
+    double l2_bytes_per_ns;  // bandwidth of one core, here and below: see the machine model
+    double l3_bytes_per_ns;
 };
 
 // Grid is what a chunk of a batch of products has of each axis.
@@ -71,6 +73,7 @@ struct ConvRequest {
     double ns;                  // the time of the whole
     std::int64_t weight_bytes;  // read by each chunk of units
     std::int64_t x_bytes;       // read by each chunk of groups
+    double l3_shared_bytes_per_ns;
 };
 
 // ConvPartition is what a chunk of a direct convolution has of each axis.
@@ -105,6 +108,8 @@ struct BandRequest {
     double conv_ns;
     double pool_ns;
     std::int64_t l2;
+    double l3_bytes_per_ns;
+    double l3_shared_bytes_per_ns;
 };
 
 // choose_band() returns the rows of the pooled image that a chunk computes, the cheapest number. Costs are rows that two

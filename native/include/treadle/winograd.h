@@ -27,6 +27,10 @@ struct WinogradRequest {
     std::int64_t weight_bytes;
     std::int64_t vector_bytes;
     std::int64_t l2;
+    double l3_byte_cost;   // of reading a byte from L3
+    double call_cost;      // of one more call that every worker waits for
+    double costs_per_ns;   // vector multiply-adds in a ns
+    std::int64_t in_flight;  // register blocks of fewer sums wait for the latency of multiply-adds
 };
 
 // WinogradPartition is the cheapest one: the tiles of a group, the groups of `vectors` vectors of a chunk, and costs,

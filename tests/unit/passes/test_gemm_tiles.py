@@ -23,6 +23,7 @@ from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
 
 SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
+TARGET = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
 REGISTERS = [(16, 32), (8, 16), (4, 16), (2, 16)]
 
 
@@ -66,7 +67,7 @@ def test_a_width_that_wastes_no_columns_is_preferred() -> None:
 
 
 def grid_of(tile: Tile, panels: int, batches: int, block_ns: float) -> Grid:
-    return choose_grid(tile, panels, batches, block_ns, 4e5, 2e6, 1 << 20, copies=False)
+    return choose_grid(tile, panels, batches, block_ns, 4e5, 2e6, TARGET, copies=False)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_panels_that_a_call_packs_are_asked_for_where_the_product_leaves_the_cac
     Three matrices of 16 MB do not fit 32 MB of L3: the depth is multiplied in parts, too. What lies in a cache need not
     be asked for.
     """
-    target = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
+    target = TARGET
     graph = Graph()
     factors = [graph.input(name, f32, (size, size)) for name in "ab"]
     node = graph.add("matmul", factors, {"transpose_a": False, "transpose_b": False}, outputs=1)

@@ -14,8 +14,13 @@ from treadle.passes.lower import searches
 from treadle.passes.lower.base import partition
 from treadle.passes.lower.gemm_tiles import Tile, choose_grid
 from treadle.plan.binder import OPS
+from treadle.plan.target import Target
 
 HERE = Path(__file__).parent
+TARGET = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
+L2, L3, L3_SHARED = 40.0, 32.0, 16.0
+WINOGRAD = 0.1, 3000.0, 3.2, 8
+"""The machine with which the partitions were recorded."""
 
 
 def recorded(name: str) -> list[list[str]]:
@@ -42,7 +47,7 @@ def test_grids_are_those_recorded() -> None:
     for row in rows:
         blocks, panels, batches, l2 = (int(row[i]) for i in (0, 1, 2, 6))
         times = [float(row[i]) for i in (3, 4, 5)]
-        grid = searches.choose_grid(blocks, panels, batches, *times, l2, row[7] == "1", float(row[8]))
+        grid = searches.choose_grid(blocks, panels, batches, *times, l2, row[7] == "1", float(row[8]), L2, L3)
         assert grid == tuple(map(int, row[9:]))
 
 
@@ -58,11 +63,11 @@ def test_empty_axes_are_refused() -> None:
     Division by their sizes would end the process.
     """
     with pytest.raises(ValueError, match="units and groups must be at least 1, got 0 and 3"):
-        searches.partition_conv(0, 3, 1e5, 100, 100)
+        searches.partition_conv(0, 3, 1e5, 100, 100, L3_SHARED)
     with pytest.raises(ValueError, match="planes and rows must be at least 1, got 4 and 0"):
         searches.partition_planes(4, 0, 1e5)
     with pytest.raises(ValueError, match="rows and reach must be at least 1, got 0 and 3"):
-        searches.choose_band(1, 4, 0, 64, 3, 2, 64, 0, 1e5, 1e4, 1 << 20)
+        searches.choose_band(1, 4, 0, 64, 3, 2, 64, 0, 1e5, 1e4, 1 << 20, L3, L3_SHARED)
 
 
 def test_partitions_of_convolutions_are_those_recorded() -> None:
@@ -74,11 +79,11 @@ def test_partitions_of_convolutions_are_those_recorded() -> None:
     for kind, *texts in rows:
         numbers = [float(text) if "." in text else int(text) for text in texts]
         if kind == "direct":
-            assert searches.partition_conv(*numbers[:5]) == tuple(numbers[5:])
+            assert searches.partition_conv(*numbers[:5], L3_SHARED) == tuple(numbers[5:])
         elif kind == "depthwise":
             assert searches.partition_planes(*numbers[:3]) == tuple(numbers[3:])
         else:
-            assert searches.choose_band(*numbers[:11]) == numbers[11]
+            assert searches.choose_band(*numbers[:11], L3, L3_SHARED) == numbers[11]
 
 
 def test_imbalance_factor_refuses_no_chunks() -> None:
@@ -108,8 +113,8 @@ def test_grids_of_open_sizes_are_expressions() -> None:
     facts = Facts()
     panels = facts.symbol("n", 40)
     tile = Tile((9,), 15, 15, 3)
-    grid = choose_grid(tile, panels, 1, 2000.0, 4e5, panels * 5e4, 1 << 20, copies=True)
-    known = choose_grid(tile, 40, 1, 2000.0, 4e5, 2e6, 1 << 20, copies=True)
+    grid = choose_grid(tile, panels, 1, 2000.0, 4e5, panels * 5e4, TARGET, copies=True)
+    known = choose_grid(tile, 40, 1, 2000.0, 4e5, 2e6, TARGET, copies=True)
     assert is_expression(grid.panels)
     assert not facts.guards
     found = tuple(map(hint_of, (grid.batches, grid.blocks, grid.panels)))
@@ -125,7 +130,7 @@ def test_partitions_of_winograd_are_those_recorded() -> None:
     for texts in rows:
         numbers: list[Any] = [float(text) if "." in text else int(text) for text in texts]
         numbers[10] = numbers[10] == 1
-        assert searches.partition_winograd(*numbers[:18]) == tuple(numbers[18:])
+        assert searches.partition_winograd(*numbers[:18], *WINOGRAD) == tuple(numbers[18:])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +141,27 @@ def test_impossible_partitions_of_winograd_are_refused(position: int, number: fl
     """
     Division by their sizes would end the process.
     """
-    request: list[Any] = [12, 4, 6, 2, 50, 64, 8, 8, 36, 1, True, 100.0, 50.0, 0.0, 0.3, 1 << 20, 32, 1 << 20]
+    request: list[Any] = [
+        12,
+        4,
+        6,
+        2,
+        50,
+        64,
+        8,
+        8,
+        36,
+        1,
+        True,
+        100.0,
+        50.0,
+        0.0,
+        0.3,
+        1 << 20,
+        32,
+        1 << 20,
+        *WINOGRAD,
+    ]
     assert len(searches.partition_winograd(*request)) == 5
     request[position] = number
     with pytest.raises(ValueError, match=fault):

@@ -8,7 +8,7 @@ from typing import Any
 from treadle.graph.dim import ceil_div, computed, hint_of, is_expression, maximum, minimum
 from treadle.passes.lower import searches
 from treadle.plan.kernels.register_block import UNROLL
-from treadle.plan.target import LINE
+from treadle.plan.target import LINE, Target
 
 MAX_ROWS = 9
 """More rows need more address registers than there are."""
@@ -184,9 +184,13 @@ def panel_cost(tile: Tile, vectors: int, depth: int, right_cost: float = LOADED)
 def _block_cost(rows: int, vectors: int, depth: int, right_cost: float) -> float:
     """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its
     stores."""
+    return step_cost(rows, vectors, right_cost) * max(depth, 1) + 2 * rows * vectors + 12
+
+
+def step_cost(rows: int, vectors: int, right_cost: float) -> float:
+    """How many multiply-adds take as long as one step of the depth of a block, whose factors are in L1 and L2."""
     loads = rows + vectors
-    step = max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + LOADED * rows + right_cost * vectors
-    return step * max(depth, 1) + 2 * rows * vectors + 12
+    return max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + LOADED * rows + right_cost * vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +252,8 @@ def choose_grid(
     block_ns: float,
     a_bytes: float,
     b_bytes: float,
-    l2: int,
+    target: Target,
+    *,
     copies: bool,
     share: float = 1.0,
 ) -> Grid:
@@ -259,7 +264,9 @@ def choose_grid(
     that is multiplied at once.
     """
     blocks, panels = maximum(tile.blocks, 1), maximum(panels, 1)
-    args = blocks, panels, batches, block_ns, a_bytes, b_bytes, l2, copies, share
+    machine = target.machine
+    bandwidths = machine.l2_bytes_per_ns, machine.l3_bytes_per_ns
+    args = blocks, panels, batches, block_ns, a_bytes, b_bytes, target.l2, copies, share, *bandwidths
     known: Any = map(hint_of, args)
     found = searches.choose_grid(*known)
     batches_each = computed("grid.batches", lambda *_: found[0], args, least=1)

@@ -24,6 +24,7 @@ from treadle.passes.lower.gemm_tiles import (
     choose_parts,
     choose_tile,
     prefetched_panel,
+    step_cost,
 )
 from treadle.passes.lower.registers import pair_registers
 from treadle.passes.lower.vnni import signedness
@@ -201,7 +202,7 @@ def _choose_tiling(
     width = tile.vectors * lanes
     panels = ceil_div(columns, width)
     panel_ns = real_maximum(
-        ctx.machine.fma_ns * tile.blocks * tile.height * tile.vectors * depth,
+        ctx.machine.fma_ns * _share_of_loads(tile) * tile.blocks * tile.height * tile.vectors * depth,
         ctx.moved_ns(depth * width * dtype.size),
     )
     a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
@@ -212,8 +213,16 @@ def _choose_tiling(
     if streams and each != 4:
         parts = choose_parts(depth, dtype.size, tile, panels, lanes, packed=product.b.value.is_constant)
     block_ns = panel_ns / tile.blocks
-    grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, parts.share)
+    grid = choose_grid(
+        tile, panels, product.batches, block_ns, a_bytes, b_bytes, target, copies=copies, share=parts.share
+    )
     return _Tiling(grid, panels, parts, ctx.machine.call_ns + product.batches * panels * panel_ns, streams)
+
+
+def _share_of_loads(tile: Tile) -> float:
+    """The time of a large block relative to that of its multiply-adds."""
+    rows = tile.heights[0]
+    return step_cost(rows, tile.vectors, LOADED) / (rows * tile.vectors)
 
 
 def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, epilogue: bool, widened: int) -> int:

@@ -4,7 +4,6 @@ that lowering does not know."""
 from collections.abc import Callable
 
 from treadle._native import (
-    BYTES_PER_NS,
     CHUNK_NS,
     LEAST_CHUNK_NS,
     choose_band,
@@ -34,7 +33,6 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 """The functions that expressions of sizes call, by the names that the binder knows."""
 
 __all__ = [
-    "BYTES_PER_NS",
     "CHUNK_NS",
     "FUNCTIONS",
     "LEAST_CHUNK_NS",

@@ -11,9 +11,8 @@ from treadle.plan.target import Target
 _MAX_HEIGHT = 16
 _MAX_VECTORS = 4
 
-LEAST_SUMS = 8
 _LEAST_HEIGHT = 3
-"""Register blocks of fewer sums, or fewer tiles, take the same time: see native/src/winograd.cpp."""
+"""Register blocks of fewer tiles take the same time: see native/src/winograd.cpp."""
 
 _MAX_OPEN_HEIGHTS = 4
 """The most heights of register blocks of an open number of tiles: each has code of its own."""
@@ -51,7 +50,7 @@ def blocks_to_choose_from(out_vectors: int, target: Target, *, is_open: bool) ->
     for vectors in range(min(2, out_vectors), min(_MAX_VECTORS, out_vectors) + 1):
         most = max(1, min(_MAX_HEIGHT, (target.registers - vectors - 1) // vectors))
         if is_open:
-            least = min(most, max(_LEAST_HEIGHT, ceil_div(LEAST_SUMS, vectors)))
+            least = min(most, max(_LEAST_HEIGHT, ceil_div(target.machine.sums_in_flight, vectors)))
             found.append(Blocks(vectors, least, min(most, least + _MAX_OPEN_HEIGHTS - 1)))
         else:
             found.append(Blocks(vectors, 1, most))

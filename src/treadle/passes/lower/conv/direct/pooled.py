@@ -105,5 +105,7 @@ def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: Lowe
         conv_ns=conv.cost,
         pool_ns=pool.cost,
         l2=ctx.target.l2,
+        l3_bytes_per_ns=ctx.machine.l3_bytes_per_ns,
+        l3_shared_bytes_per_ns=ctx.machine.l3_shared_bytes_per_ns,
     )
     return Bands.of(axis, rows) if rows else None

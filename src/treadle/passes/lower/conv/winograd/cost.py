@@ -1,8 +1,9 @@
 """What a Winograd convolution costs with each tiling, and where it is faster than direct convolution.
 
 Costs are in vector multiply-adds: direct convolution at its limit costs the number of its products. The constants
-here are of single tiles and bytes; those of groups and chunks are in the native core, which binding asks for open sizes
-(native/src/winograd.cpp). They were fitted to measured layers: see docs/measurements/winograd.md.
+here are of single tiles; those of bytes are figures of the machine model, those of groups and chunks are in the native
+core, which binding asks for open sizes (native/src/winograd.cpp). They were fitted to measured layers: see
+docs/measurements/winograd.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from treadle.graph.dim import ceil_div, computed, hint_of
 from treadle.passes.lower import searches
 from treadle.passes.lower.conv.rows import RowTiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.conv.tile_product import LEAST_SUMS, group_of
+from treadle.passes.lower.conv.tile_product import group_of
 from treadle.passes.lower.conv.winograd.tiling import Method, Tiling, methods
 from treadle.plan.target import Target
 
@@ -26,10 +27,6 @@ _INPUT_COST = (1.2, 0.45)
 _OUTPUT_COST = (0.7, 0.3)
 """Cost of transforming one vector of input, and of output, channels of a tile: for each point, the first number plus
 the second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
-_STREAMED_BYTE = 0.3
-"""Cost of reading a byte of streamed weights for the first time; cores share the memory."""
-_RESIDENT_BYTE = 0.08
-"""The same if the last cache holds all of the model's weights."""
 _FACTOR_COST = 4.5
 """Cost of transforming one vector of a section's weights for one point."""
 LEAST_GAIN = 1.1
@@ -55,7 +52,7 @@ def direct_cost(shape: ConvShape, target: Target, *, streamed: bool = True, bf16
     lanes = target.lanes(f32)
     vectors = -(-shape.outputs // lanes)
     weights = vectors * lanes * shape.channels * prod(shape.kernel) * f32.size
-    cost = shape.multiply_adds / shape.outputs * vectors + _first_byte(streamed) * weights
+    cost = shape.multiply_adds / shape.outputs * vectors + _first_byte(target, streamed=streamed) * weights
     return cost / 2 if bf16_dot else cost
 
 
@@ -70,10 +67,10 @@ def open_direct_cost(
     groups = ceil_div(shape.outputs, row.vectors * lanes)
     sums = 0
     for columns, (_, count) in zip(row.segments, row.spans, strict=True):
-        sums = sums + count * max(len(columns) * row.vectors, LEAST_SUMS)
+        sums = sums + count * max(len(columns) * row.vectors, target.machine.sums_in_flight)
     taps = shape.channels * prod(shape.kernel)
     weights = groups * row.vectors * lanes * taps * f32.size
-    cost = shape.images * shape.out_size[0] * groups * sums * taps + _first_byte(streamed) * weights
+    cost = shape.images * shape.out_size[0] * groups * sums * taps + _first_byte(target, streamed=streamed) * weights
     return cost / 2 if bf16_dot else cost
 
 
@@ -117,6 +114,7 @@ def total_costs(method: Method, shapes: Sequence[ConvShape], target: Target, *, 
 def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool) -> tuple[float, ...]:
     """Returns the arguments of `partition_winograd`."""
     down, across = method.tiles_of(shape.out_size)
+    machine = target.machine
     vectors = shape.channels * method.out_groups * method.blocks.vectors
     factors = prod(method.used_factors)
     return (
@@ -134,16 +132,21 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
         _transform_cost(method, _INPUT_COST),
         _transform_cost(method, _OUTPUT_COST),
         _FACTOR_COST * factors * vectors if method.section_blocks else 0.0,
-        _first_byte(streamed),
+        _first_byte(target, streamed=streamed),
         vectors * target.vector_bytes * (prod(shape.kernel) if method.section_blocks else factors),
         target.vector_bytes,
         target.l2,
+        1.0 / (machine.l3_bytes_per_ns * machine.fma_ns),
+        machine.wake_ns / machine.fma_ns,
+        1.0 / machine.fma_ns,
+        machine.sums_in_flight,
     )
 
 
-def _first_byte(streamed: bool) -> float:
-    """Returns the cost of reading a byte of weights for the first time."""
-    return _STREAMED_BYTE if streamed else _RESIDENT_BYTE
+def _first_byte(target: Target, *, streamed: bool) -> float:
+    """Returns the cost of first reading a byte of weights: from memory, which cores share, if `streamed`."""
+    machine = target.machine
+    return 1.0 / ((machine.memory_shared_bytes_per_ns if streamed else machine.l3_bytes_per_ns) * machine.fma_ns)
 
 
 def _transform_cost(method: Method, per_point: tuple[float, float]) -> float:
