@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from benches.calibrate.measure import text_of
 from benches.harness.outputs import relative_error
 from benches.loading.compare import fix, milliseconds, ratios, sizes_of
 from benches.loading.graphs import GRAPHS
@@ -23,6 +24,7 @@ from onnx.reference import ReferenceEvaluator
 import treadle
 from tests.packaging.sources import ROOT
 from treadle.optimisations import OPTIMISATIONS as SWITCHES
+from treadle.plan.machine import FIGURES, machine_model, parse
 
 
 @pytest.mark.parametrize("one", OPTIMISATIONS, ids=lambda one: one.name)
@@ -46,6 +48,16 @@ def test_scripts_bench_names_every_benchmark() -> None:
     commands = {path.parent.name for path in (ROOT / "benches").glob("*/compare.py")}
 
     assert commands - set(re.findall(r"\w+", script)) == {"backends"}
+
+
+def test_calibrate_writes_files_that_are_read() -> None:
+    """
+    Figures keep four digits.
+    """
+    model = machine_model("zen3")
+    figures = {name: getattr(model, name) * 1.00001 for name in FIGURES}
+
+    assert parse(text_of(figures, "avx2", "AMD Zen 3", "a test").encode(), "zen3.toml") == model
 
 
 def agree(path: Path, session: treadle.Session, inputs: dict[str, Any]) -> list[Any]:

@@ -39,10 +39,10 @@ class MachineModel:
         memory_latency_ns: Of a load from memory.
         l3_share: The part of L3 that one process can count on, 0 to 1: other programs, and other guests, use it too.
         l2_bytes_per_ns: Reading L2.
-        l3_bytes_per_ns: Reading L3, and what kernels hand to each other, while other cores do not.
-        l3_shared_bytes_per_ns: The same while all cores read L3.
-        memory_bytes_per_ns: Reading memory, while other cores do not.
-        memory_shared_bytes_per_ns: The same while all cores read memory.
+        l3_bytes_per_ns: Reading and writing L3, bytes of both counted, while other cores do not.
+        l3_shared_bytes_per_ns: The same while all cores do.
+        memory_bytes_per_ns: Reading and writing memory, while other cores do not.
+        memory_shared_bytes_per_ns: The same while all cores do.
         call_ns: Calling a kernel.
         chunk_ns: Drawing a chunk that no other worker draws at the time.
         line_ns: Reading a cache line that another core has written.

@@ -61,6 +61,14 @@ def test_a_known_cpu_has_its_model() -> None:
     assert machine_for(zen5, {}, "avx2", "avx512") == "generic-avx2"
 
 
+@pytest.mark.parametrize(("model", "isa", "name"), [(0x01, "avx2", "generic-avx2"), (0x11, "avx512", "zen4")])
+def test_a_family_may_have_several_models(model: int, isa: str, name: str) -> None:
+    """
+    Zen 3 and Zen 4 have one family.
+    """
+    assert machine_for(CpuId("AuthenticAMD", 25, model), {}, isa, isa) == name
+
+
 @pytest.mark.parametrize("kind", cpu.KINDS, ids=lambda kind: kind.name)
 def test_models_of_the_table_exist(kind: cpu.Kind) -> None:
     """

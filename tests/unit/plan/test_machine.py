@@ -123,3 +123,13 @@ def test_there_is_a_source_for_every_figure() -> None:
     assert "fma_ns" in FIGURES
     assert "unpark_ns" in FIGURES
     assert "name" not in FIGURES
+
+
+def test_l3_counts_as_far_as_a_process_can_count_on_it() -> None:
+    """
+    Other guests use the rest.
+    """
+    target = Target("avx2", "x86_64-unknown-linux-gnu", "", "", 32, 16, 1 << 15, 1 << 19, 1 << 25, model="zen3")
+
+    assert target.last_cache == (1 << 25) * target.machine.l3_share < 1 << 25
+    assert replace(target, l3=1 << 19).last_cache == 1 << 19

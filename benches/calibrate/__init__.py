@@ -1,0 +1,1 @@
+"""Measures what the cost model assumes of a machine."""

@@ -1,0 +1,127 @@
+"""The figures of a machine model, measured."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+from onnx import helper
+
+import treadle
+from benches.calibrate.kernels import Kernels
+from benches.micro.overhead import Case, dependent_alternating, model_of
+from treadle.plan.target import Target
+
+Figures = dict[str, float]
+
+_L3_ROOM = 4
+"""What is read from L3 has so many times the size of L2: more than L2 holds, and less than others may leave of L3."""
+
+_MEMORY_BYTES = 256 << 20
+
+_ROWS = 256
+"""Of the product that two workers share."""
+
+DOUBTFUL = {"line_ns": 2e3, "wake_ns": 5e4, "unpark_ns": 5e5}
+"""Larger figures show that the threads did not run at the same time."""
+
+
+def measure(target: Target, budget: float, rounds: int) -> Figures:
+    """Returns all figures: least times of several attempts, and bandwidths and shares that follow from them.
+
+    Args:
+        target: The CPU.
+        budget: Seconds for each figure of a kernel.
+        rounds: How often sessions are timed.
+    """
+    kernels, cpus = Kernels(target, budget), len(os.sched_getaffinity(0))
+    vector, near = target.vector_bytes, _L3_ROOM * target.l2
+    fma = min(kernels.multiply_adds(sums) for sums in range(8, target.registers - 2, 2))
+    found = {
+        "fma_ns": fma,
+        "fma_latency_ns": kernels.multiply_adds(1),
+        "load_ns": kernels.loads(target.l1 // 4),
+        "store_ns": kernels.stores(target.l1 // 4),
+        "l2_latency_ns": kernels.chase(target.l2 // 2),
+        "l3_latency_ns": kernels.chase(near),
+        "memory_latency_ns": kernels.chase(_MEMORY_BYTES),
+        "l3_share": _share_of_l3(kernels, target),
+        "l2_bytes_per_ns": vector / kernels.loads(target.l2 // 2),
+        "l3_bytes_per_ns": 2 * vector / kernels.copies(near),
+        "l3_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(near, cpus),
+        "memory_bytes_per_ns": 2 * vector / kernels.copies(_MEMORY_BYTES),
+        "memory_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(_MEMORY_BYTES, cpus),
+        "call_ns": _call_ns(rounds),
+        "chunk_ns": kernels.draws(),
+        "line_ns": kernels.passes(),
+    }
+    found["wake_ns"], found["unpark_ns"] = _wake_ns(rounds)
+    return found
+
+
+def _share_of_l3(kernels: Kernels, target: Target) -> float:
+    """The largest half, quarter and so on of L3 from which loads take less than twice as long as from four times L2."""
+    near, share = kernels.chase(_L3_ROOM * target.l2), 1.0
+    while share * target.l3 > 2 * _L3_ROOM * target.l2 and kernels.chase(int(share * target.l3)) > 2 * near:
+        share /= 2
+    return share
+
+
+def _call_ns(rounds: int) -> float:
+    """The time of a call of a kernel that does next to nothing, in a chain of them on one thread."""
+    case = dependent_alternating()
+    session = treadle.Session(case.model)
+    _check(session, case)
+    return _least(session, case, 1, rounds) / case.nodes
+
+
+def _wake_ns(rounds: int) -> tuple[float, float]:
+    """The time that a task waits for a worker that spins, and for one that sleeps.
+
+    Both are halves of a run of one product that two workers share, less half of the run on one: of a run right after
+    another one, and of one after a pause in which workers fall asleep.
+    """
+    feed = {"x": np.ones((_ROWS, _ROWS), np.float32)}
+    product = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    shape = {"x": (_ROWS, _ROWS)}
+    session = treadle.Session(model_of(product, shape, {"y": (_ROWS, _ROWS)}, {"w": feed["x"]}))
+    alone = spinning = parked = float("inf")
+    for _ in range(rounds):
+        alone = min(alone, _run(session, feed, 1))
+        spinning = min(spinning, _run(session, feed, 2), _run(session, feed, 2))
+        time.sleep(0.02)
+        parked = min(parked, _run(session, feed, 2))
+    return spinning - alone / 2, parked - alone / 2
+
+
+def _check(session: treadle.Session, case: Case) -> None:
+    outputs = session.run(case.feed).values()
+    for got, wanted in zip(outputs, case.wanted, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
+
+
+def _least(session: treadle.Session, case: Case, threads: int, rounds: int) -> float:
+    return min(_run(session, case.feed, threads) for _ in range(20 * rounds))
+
+
+def _run(session: treadle.Session, feed: dict[str, np.ndarray], threads: int) -> float:
+    begin = time.perf_counter_ns()
+    session.run(feed, intra_op=threads, inter_op=threads)
+    return float(time.perf_counter_ns() - begin)
+
+
+def text_of(figures: Figures, isa: str, what: str, source: str) -> str:
+    """Returns the file of a machine model with measured figures, as `treadle.plan.machine` reads it."""
+    lines = [
+        f"# What the cost model assumes of {what}.",
+        "# Times in ns, bandwidths in bytes a ns of one core; README.md says what each figure means.",
+        f'isa = "{isa}"',
+        "",
+        "[sources]",
+        f'measured = "{source}"',
+        "",
+        "[figures]",
+        *(f'{name} = [{float(f"{number:.4g}")}, "measured"]' for name, number in figures.items()),
+    ]
+    return "\n".join(lines) + "\n"
