@@ -24,6 +24,9 @@ bool Scheduler::can_be_abandoned(const Context& run) const {
 void Scheduler::abandon(Context& run) {
     const bool lent_in_use = run.caller->borrows_slot && !run.lent_permit_free;
     permits_used_ -= run.ops - (lent_in_use ? 1 : 0);
+    for (Context* part : runs_) {
+        if (&outermost(*part) == &run && std::exchange(part->lent_permit_returned, false)) ++permits_used_;
+    }
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
     // The other sources belong to the caller, and parts of the run may still read its limits.

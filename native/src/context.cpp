@@ -16,7 +16,8 @@ void reset(Context& run) {
     run.finished_tasks = 0;
     run.ready_ns = 0;
     run.ops = run.blocking_ops = run.workers = 0;
-    run.serial = run.nested = run.lent_permit_free = run.finished = false;
+    run.serial = run.nested = run.lent_permit_free = run.lent_permit_returned = run.finished = false;
+    run.turn_began_ns = 0;
     run.failure = nullptr;
     run.outer = nullptr;
     run.in_host_steps = run.references = 0;
@@ -28,6 +29,12 @@ void release(std::unique_ptr<Context> run) {
     const std::shared_ptr<void> kept = std::move(run->kept_alive);
     Program& program = run->program;
     program.release(std::move(run));
+}
+
+const Context& outermost(const Context& run) {
+    const Context* outermost = &run;
+    while (outermost->outer != nullptr) outermost = outermost->outer;
+    return *outermost;
 }
 
 double remaining_ns(const Context& run) {

@@ -13,7 +13,7 @@ namespace {
 // CurrentWorkerScope makes the worker visible to runs that are called from inside a host step.
 class CurrentWorkerScope {
 public:
-    CurrentWorkerScope(Worker& worker, const Context& run) : outer_(current_worker()), worker_(worker) {
+    CurrentWorkerScope(Worker& worker, Context& run) : outer_(current_worker()), worker_(worker) {
         current_worker() = &worker;
         worker.current_run = &run;
     }

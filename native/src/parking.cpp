@@ -55,6 +55,34 @@ void Scheduler::release_slot(Worker& worker) {
     worker.slot = -1;
 }
 
+// Returns the slot and, as soon as no worker uses it, the permit that a nested caller borrows. It then competes for
+// both like other callers, until its run ends. Only where the steps around it may wait (Request::may_wait): a step that
+// holds a lock could wait for a slot whose holder waits for that lock.
+void Scheduler::return_loan(Worker& caller) {
+    if (!caller.borrows_slot) return;
+    Context& run = *caller.own_run;
+    caller.lender = caller.slot_holder;
+    release_slot(*caller.lender);
+    caller.borrows_slot = false;
+    caller.slot_holder = &caller;
+    return_permit(run);
+}
+
+void Scheduler::return_permit(Context& run) {
+    if (!std::exchange(run.lent_permit_free, false)) return;
+    run.lent_permit_returned = true;
+    --permits_used_;
+}
+
+// Undoes return_loan() at the end of the caller's run. If no slot or permit is free, one too many is in use until the
+// next part of the run around it begins, or another worker leaves its op.
+void Scheduler::restore_loan(Worker& caller) {
+    if (caller.slot < 0) take_slot(caller);
+    caller.lender->slot = std::exchange(caller.slot, -1);
+    if (caller.lender->detached) ++detached_slots_;
+    if (caller.own_run->lent_permit_returned) ++permits_used_;
+}
+
 bool Scheduler::may_spin(const Worker& worker, int slots_used) const {
     if (worker.role == Role::blocking) return false;
     if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // see spin_ns_

@@ -67,7 +67,7 @@ Op* Scheduler::start_op(Context& run, std::uint32_t task) {
     }
     ++run.ops;
     ++run.workers;
-    if (run.turn_began_ns == 0) run.turn_began_ns = monotonic_ns();
+    begin_turn(run);
     return op;
 }
 
@@ -76,42 +76,69 @@ bool Scheduler::is_starved(const Context& run) const {
 }
 
 // Returns when the run's turn ends because a later run of its priority starves, else kEndlessNs. A starving run that
-// has no less work left waits until this run is overdue: with turns it would end no sooner, and this run later.
+// has no less work left waits until this run is overdue: with turns it would end no sooner, and this run later. Parts
+// share the turns of the outermost run, which `run` must be.
 std::int64_t Scheduler::turn_end_ns(const Context& run) const {
     std::int64_t end = kEndlessNs;
     const double left = remaining_ns(run);
     const auto overdue = static_cast<std::int64_t>(std::min(kOverdue * run.program.cost_ns(), 0x1p62));
     for (auto other = std::find(runs_.begin(), runs_.end(), &run); other != runs_.end(); ++other) {
-        if (*other == &run || (*other)->priority != run.priority || !is_starved(**other)) continue;
-        if (remaining_ns(**other) < left) return run.turn_began_ns + kTurnNs;
+        if ((*other)->priority != run.priority || !is_starved(**other)) continue;
+        const Context& whole = outermost(**other);
+        if (&whole == &run) continue;
+        if (remaining_ns(whole) < left) return run.turn_began_ns + kTurnNs;
         end = run.turn_began_ns + std::max(kTurnNs, overdue);
     }
     return end;
 }
 
-// Queues the run behind those of its own priority and higher ones.
+// Queues the run behind those of its own priority and higher ones; a part right behind the run around it.
 void Scheduler::enqueue_run(Context& run) {
-    const auto behind = [&](const Context* other) { return other->priority < run.priority; };
-    runs_.insert(std::find_if(runs_.begin(), runs_.end(), behind), &run);
-    run.turn_began_ns = 0;
+    auto at = runs_.end();
+    if (run.outer != nullptr && run.outer->priority == run.priority) {
+        at = std::find(runs_.begin(), runs_.end(), run.outer);
+        if (at != runs_.end()) ++at;
+    }
+    if (at == runs_.end()) {
+        at = std::find_if(runs_.begin(), runs_.end(), [&](const Context* other) { return other->priority < run.priority; });
+    }
+    runs_.insert(at, &run);
 }
 
+// Begins a turn of the run, or of the one that it is a part of, unless one has begun.
+void Scheduler::begin_turn(Context& run) {
+    Context* whole = &run;
+    while (whole->outer != nullptr) whole = whole->outer;
+    if (whole->turn_began_ns == 0) whole->turn_began_ns = monotonic_ns();
+}
+
+// Queues a run whose turn is over again, together with its parts. `run` is it or one of the parts.
 void Scheduler::end_turn_if_over(Context& run) {
-    if (run.finished || run.turn_began_ns == 0) return;
-    const std::int64_t end = turn_end_ns(run);
+    const Context& whole = outermost(run);
+    if (run.finished || whole.turn_began_ns == 0) return;
+    const std::int64_t end = turn_end_ns(whole);
     if (end == kEndlessNs || monotonic_ns() < end) return;
-    std::erase(runs_, &run);
-    enqueue_run(run);
+    std::vector<Context*> again;
+    for (Context* other : runs_) {
+        if (&outermost(*other) == &whole) again.push_back(other);
+    }
+    std::erase_if(runs_, [&](const Context* other) { return &outermost(*other) == &whole; });
+    for (Context* each : again) {
+        enqueue_run(*each);
+        each->turn_began_ns = 0;
+    }
 }
 
 // Returns whether a caller must release its slot: to a run earlier in the queue that starves, or as there are too few
 // slots.
 bool Scheduler::must_yield_slot(const Worker& worker) const {
-    if (worker.borrows_slot) return false;
+    if (worker.borrows_slot && (!worker.may_return_loan || worker.slot_holder->detached)) return false;
     if (slots_.used() > max_slots()) return true;
-    if (worker.own_run == nullptr || runs_.front() == worker.own_run) return false;
+    if (worker.own_run == nullptr) return false;
+    if (worker.borrows_slot && permits_used_ > permit_limit_) return true;  // see restore_loan()
+    const Context* const whole = &outermost(*worker.own_run);
     for (const Context* run : runs_) {
-        if (run == worker.own_run) return false;
+        if (run == whole || run == worker.own_run) return false;
         if (is_starved(*run)) return true;
     }
     return false;
@@ -249,6 +276,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
         if (op.workers > 0) return;
         if (op.holds_lent_permit) {
             run.lent_permit_free = true;
+            if (run.caller->lender != nullptr) return_permit(run);
         } else {
             --permits_used_;
         }
@@ -279,9 +307,11 @@ Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     worker.ended_run = run.finished && !run.nested && worker.role == Role::compute;
     end_turn_if_over(run);
     const bool leaves = worker.role == Role::compute && leave_to_caller(run);
-    const bool stays = worker.role != Role::blocking && !leaves && !must_yield_slot(worker);
+    const bool yields = must_yield_slot(worker);
+    const bool stays = worker.role != Role::blocking && !leaves && !yields;
     Op* next = stays ? next_op(worker) : nullptr;
     if (next == nullptr) {
+        if (yields) return_loan(worker);
         release_slot(worker);
         become_idle(section, worker);
     }

@@ -123,12 +123,13 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
     run.caller = &caller;
     caller.own_run = &run;
     caller.traced_team = id_;
-    caller.borrows_slot = false;
+    caller.borrows_slot = caller.may_return_loan = false;
+    caller.lender = nullptr;
     caller.slot = -1;
     caller.slot_holder = &caller;
     if (const Worker* outer_worker = current_worker()) {
         run.nested = true;
-        if (const Context* outer = outer_worker->current_run) {
+        if (Context* outer = outer_worker->current_run) {
             run.ending->outer = outer->ending;
             run.priority = std::max(run.priority, outer->priority);
             run.deadline = std::min(run.deadline, outer->deadline);
@@ -136,7 +137,8 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
         }
         if (outer_worker->role != Role::blocking) {
             caller.borrows_slot = run.lent_permit_free = true;
-            caller.slot = outer_worker->slot;
+            caller.may_return_loan = request.may_wait && run.outer != nullptr &&
+                                     (!outer_worker->borrows_slot || outer_worker->may_return_loan);
             caller.slot_holder = outer_worker->slot_holder;
             caller.traced_team = outer_worker->traced_team;
         }
@@ -144,10 +146,12 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
     run.limits = requested_limits(run);
     if (!run.nested) note_return(caller);
     enqueue_run(run);
+    if (run.outer != nullptr) end_turn_if_over(run);
     if (run.limits.intra_op > 0 || run.limits.inter_op > 0) update_limits();
 }
 
 void Scheduler::end_run(Section& section, Context& run, Worker& caller) {
+    if (caller.lender != nullptr) restore_loan(caller);
     release_slot(caller);
     if (!run.nested) last_run() = {id_, monotonic_ns(), reservation_ns(run), caller.returns_soon};
     std::erase(runs_, &run);
@@ -183,12 +187,12 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     if (!lent) ++permits_used_;
     run.ops = 1;
     run.serial = true;
-    run.turn_began_ns = monotonic_ns();
+    begin_turn(run);
     take_slot(caller);
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // incremented under the lock we hold
-        const std::int64_t until_ns = turn_end_ns(run);
+        const std::int64_t until_ns = turn_end_ns(outermost(run));
         section.unlock();
         done = run_tasks_serially(caller, run, done, epoch, until_ns);
         section.lock();
@@ -214,7 +218,9 @@ void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) 
     if (run.finished) return;
     Op* op = nullptr;
     if (!has_slot_for(caller)) reclaim_slot(run);
-    if (has_slot_for(caller) && !must_yield_slot(caller)) {
+    const bool yields = must_yield_slot(caller);
+    if (yields) return_loan(caller);
+    if (!yields && has_slot_for(caller)) {
         take_slot(caller);
         op = next_op(caller);
         if (op == nullptr) release_slot(caller);

@@ -121,7 +121,8 @@ void Part::run(std::span<void* const> bound, std::int64_t iteration) {
     context_->iteration = iteration;
     const Worker& around = *current_worker();
     Request request;
-    request.is_part = true;
+    request.is_part = request.may_wait = true;
+    request.priority = around.current_run->priority;
     request.poll = around.watch.poll_function();
     around.scheduler->run(context_, request);
 }

@@ -122,7 +122,7 @@ def test_runs_with_bodies_in_stages_go_by_priority(tmp_path: Path) -> None:
 
     with treadle.trace(tmp_path / "trace.json") as recording:
         token = treadle.CancelToken()
-        holder = sessions[-1].run_async({**given, "count": np.array(1 << 40)}, cancel=token)
+        holder = sessions[-1].run_async({**given, "count": np.array(1 << 40)}, cancel=token, priority=4)
         while pool.threads.status()["slots"] == 0:
             time.sleep(0.001)
         clients = []

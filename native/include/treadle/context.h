@@ -52,7 +52,7 @@ struct Context {
     // scheduling
     Limits limits;                         // in effect, computed from limit_sources; 0 stands for the team's limit
     LimitSources limit_sources;
-    const Context* outer = nullptr;        // the run that this one is a part of; outlives it, if only as an abandoned run
+    Context* outer = nullptr;              // the run that this one is a part of; outlives it, if only as an abandoned run
     int priority = 0;
     std::int64_t turn_began_ns = 0;        // when the run was first served since it was queued; 0: not yet
     Worker* caller = nullptr;
@@ -69,6 +69,7 @@ struct Context {
     bool serial = false;                   // its caller is on the serial path and holds one permit
     bool nested = false;                   // was called from inside a step
     bool lent_permit_free = false;         // the enclosing op's permit is not in use
+    bool lent_permit_returned = false;     // it went back to the team, see Scheduler::return_loan()
     bool finished = false;                 // its caller may return: nothing is in progress, or the run is abandoned
     std::exception_ptr failure;            // the first one
     int in_host_steps = 0;                 // workers inside its host steps
@@ -99,6 +100,8 @@ void release(std::unique_ptr<Context> run);
 
 // The functions below need the scheduler's lock.
 
+// outermost() returns the run that `run` is a part of, directly or through other parts; else `run` itself.
+const Context& outermost(const Context& run);
 // remaining_ns() estimates the cost of the run's unfinished tasks.
 double remaining_ns(const Context& run);
 // seed() sets `pending` and `finished_tasks` as if the first `done` tasks of Program::order() had finished.

@@ -35,6 +35,7 @@ struct Request {
     std::shared_ptr<const RunLimits> own_limits;     // take precedence over `limits`
     std::shared_ptr<const RunLimits> common_limits;  // apply where neither of the above sets a limit
     bool is_part = false;        // of the run around the calling step: same team, and same limits where none are set
+    bool may_wait = false;       // a part whose calling step holds no lock, so that it may wait for a slot
     void (*poll)() = nullptr;    // called on the calling thread about every kPollInterval; ends the run with what it throws
     // If set, the run may be abandoned when it is ended from outside: run() then throws while other threads are still
     // in host steps. run() calls `keep_alive` on the calling thread, without a lock; it returns the owner of everything
@@ -171,6 +172,7 @@ private:
     bool is_starved(const Context& run) const;
     std::int64_t turn_end_ns(const Context& run) const;
     void enqueue_run(Context& run);
+    void begin_turn(Context& run);
     void end_turn_if_over(Context& run);
 
     // threads.cpp: threads. All but thread_main() and worker_loop() need the lock.
@@ -190,6 +192,9 @@ private:
     int reserved_slots();
     void take_slot(Worker& worker);
     void release_slot(Worker& worker);
+    void return_loan(Worker& caller);
+    void return_permit(Context& run);
+    void restore_loan(Worker& caller);
     bool may_spin(const Worker& worker, int slots_used) const;
     void become_idle(Section& section, Worker& worker);
     void leave_idle(Worker& worker);

@@ -46,10 +46,12 @@ struct Worker {
     int index = 0;                 // number of a thread in its team, from 1; 0 for callers
     Context* own_run = nullptr;    // caller: the run that it called; it works for no other
     bool idle = false;
-    bool borrows_slot = false;     // nested caller on the slot of the worker around it; never releases it
+    bool borrows_slot = false;     // nested caller on the slot of the worker around it
+    bool may_return_loan = false;  // nested caller: may return the slot that it borrows, see Scheduler::return_loan()
+    Worker* lender = nullptr;      // nested caller: the worker whose slot it has returned
     bool returns_soon = false;     // caller: called this run soon after its last one
     bool returns_at_once = false;  // caller: so soon that a worker which has been idle since then still spins
-    int slot = -1;                 // held while working; blocking workers have -1 - index
+    int slot = -1;                 // held while working; blocking workers have -1 - index, those that borrow -1
     Worker* slot_holder = this;    // the worker whose slot it is: for a nested caller the outermost one that borrows none
     int traced_team = 0;           // team of `slot`; for a nested caller it may be another team than the scheduler's
     // A spinning worker reads `state` all the time, so it begins a cache line.
@@ -66,7 +68,7 @@ struct Worker {
     // Only the thread itself uses the fields below.
     alignas(64) FpMode fp_mode = get_fp_mode();
     Block scratch;
-    const Context* current_run = nullptr;  // the run whose host step this thread is in
+    Context* current_run = nullptr;  // the run whose host step this thread is in
     Watch watch;
     unsigned futile_spins = 0;  // in a row, while runs were in progress
     pthread_t thread{};
