@@ -20,7 +20,9 @@ from treadle.model_compiler import (
     loading,
     tuned_limits,
 )
+from treadle.model_forms import ModelForms
 from treadle.runtime.caps import NodeCaps, checked_caps
+from treadle.runtime.formed_runner import FormedRunner
 from treadle.runtime.object_runner import runner_for
 from treadle.runtime.pool import Pool, threads_of
 from treadle.runtime.providers import TREADLE, provider_for
@@ -28,7 +30,7 @@ from treadle.runtime.run_options import RunOptions
 from treadle.runtime.runner import Runner
 from treadle.runtime.session_limits import SessionLimits
 from treadle.runtime.signature import Tensor
-from treadle.runtime.threads import ThreadSettings
+from treadle.runtime.threads import Threads, ThreadSettings
 from treadle.state_forms import StateForms
 
 if TYPE_CHECKING:
@@ -154,10 +156,21 @@ class Session:
             threads = threads_of(pool, "Session(pool=)")
             self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
             threads.team()  # reports a wrong environment variable now, not at the first run
-            compiler, common = self._compiler, self._limits.common
-            self._runner = runner_for(compiler.interface, compiler.compile, threads, common, compiler)
-            compiler.compile_declared(self._runner.plans)
+            self._forms: ModelForms | None = None
+            self._runner = self._make_runner(threads)
+            self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
+
+    def _make_runner(self, threads: Threads) -> Runner:
+        common, formed = self._limits.common, self._compiler.formed
+
+        def make_runner(compiler: ModelCompiler) -> Runner:
+            return runner_for(compiler.interface, compiler.compile, threads, common, compiler)
+
+        if formed is None:
+            return make_runner(self._compiler)
+        self._forms = ModelForms(self._compiler, formed, make_runner)
+        return FormedRunner(formed, self._forms.runner, threads, common)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -173,11 +186,13 @@ class Session:
     def graph(self) -> Graph:
         """The model's graph as the front end made it; of a Template, the one for the latest inputs, or for all sizes.
 
+        Of a model that takes sequences or optionals, it is the one for those of the latest run.
+
         Raises:
-            InputError: The model is a Template that has had no inputs yet.
+            InputError: The model is one of these, and has had no inputs yet.
             ModelError: The graph was not needed before, and the model's file has changed since the session was made.
         """
-        return self._compiler.graph
+        return self._compiler.graph if self._forms is None else self._forms.graph
 
     @property
     def node_intra_op(self) -> dict[str, int]:
@@ -200,7 +215,9 @@ class Session:
 
         Args:
             inputs: An array for each input, by name: of the declared dtype exactly, and of a shape that fits the
-                declared one. Strings are str, or bytes in UTF-8.
+                declared one. Strings are str, or bytes in UTF-8. A sequence is a list of arrays, an optional without a
+                value None, a sparse tensor an array or an object with `toarray`; elements of float8 or of 2 or 4 bits
+                have dtypes of ml_dtypes. What these hold is compiled for each length of a sequence.
             outputs: Names of the outputs to compute. None: all.
             **options: `intra_op`, `inter_op`, `pool`, `timeout`, `cancel` and `priority` of this run: see RunOptions.
 
@@ -273,6 +290,8 @@ class Session:
             ...     logits = state.run({"input_ids": prompt})["logits"]
             ...     logits = state.run({"input_ids": logits[:, -1:].argmax(-1)})["logits"]
         """
+        if self._forms is not None:
+            raise InputError("states are of models whose inputs are all tensors; this one takes others")
         return self._states.state(pairs)
 
     def set(
@@ -319,7 +338,7 @@ class Session:
         A model with data-dependent shapes has several for one signature, one for each stage. A model that was read from
         its artifact is compiled to show its plan.
         """
-        return self._compiler.plans_of(self._runner.plans.all())
+        return self._compiler.plans_of(self._runner.plans.all()) if self._forms is None else self._forms.plans()
 
     def plans_for(self, inputs: Mapping[str, Any]) -> list[Plan]:
         """Run `inputs`, and return the plans that compute all outputs from them, first stage first.
@@ -370,6 +389,8 @@ class Session:
         """Free the memory that no run uses at the moment; the next run takes it again."""
         self._runner.trim()
         self._states.trim()
+        if self._forms is not None:
+            self._forms.trim()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

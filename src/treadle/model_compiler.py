@@ -22,6 +22,7 @@ from treadle.compile_settings import CompileCounter, CompileSettings
 from treadle.errors import InputError, ShapeError
 from treadle.form_plans import FormPlans
 from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
+from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.mapping import refusing_changed_files
 from treadle.graph.template import Form, Template
@@ -32,6 +33,7 @@ from treadle.passes.skip_padding.in_the_way import InTheWay
 from treadle.plan_store import PlanStore, Restored, behind_name, fixed_name, main_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
+from treadle.runtime.formed_runner import formed_interface
 from treadle.runtime.limits import Setting
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
@@ -116,12 +118,17 @@ class ModelCompiler:
         """The inputs and outputs of the model."""
         self.nodes: tuple[str, ...] | None
         """The names of the nodes; None until the model has a graph."""
+        self.formed = loaded if isinstance(loaded, FormedModel) else None
+        """The model if inputs of it are no tensors: then its forms are compiled, and this compiles nothing."""
         if isinstance(loaded, Artifact):
             kept = None if loaded.program is None else loaded.program.layout.kept
             if isinstance(kept, Resources):
                 self._loaded = weakref.ref(kept)
             self.interface, self.nodes = loaded.interface, loaded.nodes
             self.is_template, self._builds_open = loaded.is_template, True
+        elif isinstance(loaded, FormedModel):
+            self.interface, self.nodes = formed_interface(loaded), None
+            self.is_template, self._builds_open = False, False
         else:
             self.interface = interface_of(loaded, objects=loaded is model)
             self.nodes = None if isinstance(loaded, Template) else names_of(loaded)
@@ -142,6 +149,7 @@ class ModelCompiler:
         """The model's graph; of a template, the one built last. Raises InputError if none was built."""
         if self._graph is None:
             loaded = self._source.load()
+            assert not isinstance(loaded, FormedModel), "each form has a graph of its own"
             if isinstance(loaded, Template):
                 loaded = self._graph_of(loaded)
             self._graph = loaded
@@ -168,6 +176,8 @@ class ModelCompiler:
         outputs = self.interface.select(None)
         if self._padded is not None:
             self._padded.must_serve(outputs)
+            return
+        if self.formed is not None:
             return
         if self._by_form is not None:
             self._declare_without_shapes()
@@ -407,7 +417,7 @@ class ModelCompiler:
         """
         template = self.template
         if template is None:
-            return self.graph
+            return None if self.formed is not None else self.graph
         if not self._builds_open or self._by_form is not None:
             return None
         from treadle.graph.facts import Facts

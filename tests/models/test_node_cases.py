@@ -1,4 +1,4 @@
-"""Runs the onnx package's node test cases in sessions."""
+"""Runs the onnx package's node test cases through treadle.compat.onnx_backend."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-import treadle
-from tests.unit.frontends.onnx.node_cases import array, cases, compare, not_run, result
+import treadle.compat.onnx_backend as backend
+from tests.unit.frontends.onnx.node_cases import cases, compare, given, not_run, result
 from treadle.errors import TreadleError
 
 GROUPS = 8
@@ -17,9 +17,9 @@ def complaint(case) -> str | None:
     """Returns None if a session gives the expected outputs, else a description of the difference or the error."""
     names = [value.name for value in case.model.graph.input]
     try:
-        session = treadle.Session(case.model.SerializeToString())
+        prepared = backend.prepare(case.model)
         for inputs, wanted in case.data_sets:
-            found = session.run({name: array(item) for name, item in zip(names, inputs, strict=False)})
+            found = prepared.run({name: given(item) for name, item in zip(names, inputs, strict=False)})
             for value, item in zip(case.model.graph.output, wanted, strict=True):
                 compare(found[value.name], result(item), case)
     except (TreadleError, AssertionError) as error:

@@ -14,7 +14,7 @@ LAYERS: list[set[str]] = [
     {"tune", "compare"},
     {"compat"},
     {"compile"},
-    {"state_forms"},
+    {"state_forms", "model_forms"},
     {"model_compiler"},
     {"compile_settings", "padded_plans"},
     {"form_plans"},

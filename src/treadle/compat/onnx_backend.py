@@ -22,6 +22,12 @@ _FIRST = 7
 """The first operator set that treadle knows."""
 
 
+def at_known_version(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model`, converted by the onnx package if it is of an operator set before 7."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    return version_converter.convert_version(model, _FIRST) if versions and versions[0] < _FIRST else model
+
+
 class Prepared(BackendRep):
     """A model that is ready to run.
 
@@ -37,6 +43,7 @@ class Prepared(BackendRep):
 
         Args:
             inputs: Arrays by name, in the order of the model's inputs, or a single one for a model of one input.
+                Sequences, optionals and tensors of small elements are as in Session.run.
             **kwargs: As Session.run takes them, such as `intra_op` and `timeout`.
 
         Returns:
@@ -85,10 +92,7 @@ class TreadleBackend(Backend):
         """
         if not cls.supports_device(device):
             raise InputError(f"device: wanted 'CPU', got {device!r}; treadle runs on CPUs only")
-        versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-        if versions and versions[0] < _FIRST:
-            model = version_converter.convert_version(model, _FIRST)
-        return Prepared(Session(model.SerializeToString(), **kwargs))
+        return Prepared(Session(at_known_version(model).SerializeToString(), **kwargs))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle.errors import InputError, ModelFormatError
+from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
 
@@ -60,7 +61,7 @@ def load(
     dynamic_shapes: Any = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
-) -> Graph | Template:
+) -> Graph | Template | FormedModel:
     """Reads `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
     TensorFlow GraphDef, or a Graph or Template (returned unchanged).
 
@@ -89,7 +90,7 @@ def load(
         assert isinstance(model, Graph | Template)
         return model
     graph = import_module(module).load(model, **given)
-    assert isinstance(graph, Graph | Template)
+    assert isinstance(graph, Graph | Template | FormedModel)
     return graph
 
 

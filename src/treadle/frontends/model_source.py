@@ -18,6 +18,7 @@ from treadle import forking
 from treadle.errors import ModelError, ModelFormatError
 from treadle.frontends import ONNX, TENSORFLOW, TORCH, front_end, load
 from treadle.frontends.files import MAX_BYTES
+from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
 
@@ -68,9 +69,9 @@ class ModelSource:
             model = _absolute(Path(os.fsdecode(model)))
         self.path = model if isinstance(model, Path) else None
         self._digests = digests
-        self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
+        self._load: Callable[[], Graph | Template | FormedModel] | None = partial(load, model, **options)
         self._lock = forking.lock()
-        self._loaded: Graph | Template | None = None
+        self._loaded: Graph | Template | FormedModel | None = None
         self._stamps: dict[Path, Stamp] = {}
         self._external: Sequence[str] = ()
         self.form = ""
@@ -88,7 +89,7 @@ class ModelSource:
             if digests is not None and self.reader == ONNX:
                 self._add_external(digests.load_external(self.digest))
 
-    def load(self) -> Graph | Template:
+    def load(self) -> Graph | Template | FormedModel:
         """Return the model's graph or template; the first call reads it.
 
         Raises what `frontends.load` raises, and ModelError if a file has changed since `content_digest` was computed.
@@ -149,7 +150,9 @@ class ModelForm:
     path: Path | None = None
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(self, source: ModelSource | ModelForm, form: str, make: Callable[[], Graph | Template]) -> None:
+    def __init__(
+        self, source: ModelSource | ModelForm, form: str, make: Callable[[], Graph | Template | FormedModel]
+    ) -> None:
         """Make the form of `source` that `make` returns."""
         self.form: str = f"{source.form} {form}"
         self.reader: str | None = source.reader
@@ -158,9 +161,9 @@ class ModelForm:
         self.is_unchanged: Callable[[], bool] = source.is_unchanged
         self._make = make
         self._lock = forking.lock()
-        self._made: Graph | Template | None = None
+        self._made: Graph | Template | FormedModel | None = None
 
-    def load(self) -> Graph | Template:
+    def load(self) -> Graph | Template | FormedModel:
         """Return the graph or template. Raises what loading the model raises."""
         with self._lock:
             if self._made is None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph
 
 if TYPE_CHECKING:
     import onnx
 
 
-def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Graph:
+def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Graph | FormedModel:
     """The Graph of an ONNX model: a path, the bytes of a file, or a ModelProto.
+
+    If inputs are no tensors, it is what makes a Graph for each form of these.
 
     Tensors stored outside the file are read only for a path, and only inside the model's folder.
     Raises ModelFormatError for what is no readable ONNX file, and ModelError or UnsupportedModelError,

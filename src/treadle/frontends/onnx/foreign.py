@@ -15,6 +15,7 @@ from onnx import helper
 from treadle.dtypes import DType
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder, Function
+from treadle.frontends.onnx.from_bytes import FROM_BYTES
 from treadle.frontends.onnx.functions import Functions
 from treadle.frontends.onnx.lists import TensorList
 from treadle.frontends.onnx.loop import LoopFunction
@@ -24,7 +25,7 @@ from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.opsets import domain_of
 from treadle.frontends.onnx.reference import ForeignFunction, Fragment, ObjectFunction
 from treadle.frontends.onnx.shapes import RULES, ForeignInfer
-from treadle.frontends.onnx.types import NUMBERS, tensor_type, with_article
+from treadle.frontends.onnx.types import NUMBERS, tensor_type
 from treadle.frontends.onnx.zip_map import ZipMap
 from treadle.graph.value import Value
 from treadle.ops.op import Array
@@ -103,10 +104,8 @@ def object_function(
 ) -> Callable[[Sequence[Array]], Any]:
     """The function that makes an opaque value from the tensors that its recipe reads.
 
-    Raises Unsupported if the onnx package cannot make it, or it is a tensor of an element type that treadle has not.
+    Raises Unsupported if the onnx package cannot make it.
     """
-    if binding.type.HasField("tensor_type"):
-        raise Unsupported(f"it is {described(binding)}; treadle returns tensors of its own element types only")
     if [node.op_type for node in binding.nodes] == ["ZipMap"]:
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in binding.nodes[0].attribute}
         texts = [label.decode() for label in attributes.get("classlabels_strings", ())]
@@ -174,6 +173,35 @@ def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
     return Opaque(name, (node,), {}, helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
 
 
+def opaque_bytes(name: str, element: int, value: Value) -> Opaque:
+    """An opaque tensor of an element type of `NARROW`, whose bits or integers `value` holds."""
+    read = f"{name}.bytes"
+    node = helper.make_node(FROM_BYTES, [read], [name], name=name, to=element)
+    return Opaque(name, (node,), {read: value}, helper.make_tensor_type_proto(element, None))
+
+
+def bytes_of(binding: Binding) -> tuple[int, Value] | None:
+    """The element type and the bytes of an opaque value that `opaque_bytes` made; None for other values."""
+    if not isinstance(binding, Opaque) or len(binding.nodes) != 1 or binding.nodes[0].op_type != FROM_BYTES:
+        return None
+    (value,) = binding.reads.values()
+    return binding.type.tensor_type.elem_type, value
+
+
+def opaque_nothing(name: str, kind: onnx.TypeProto) -> Opaque:
+    """An opaque optional of this type without a value."""
+    node = helper.make_node("Optional", [], [name], name=name)
+    node.attribute.append(helper.make_attribute("type", kind.optional_type.elem_type))
+    return Opaque(name, (node,), {}, kind)
+
+
+def is_empty_optional(binding: Binding) -> bool:
+    """Whether the binding is an optional without a value."""
+    if not isinstance(binding, Opaque) or len(binding.nodes) != 1:
+        return False
+    return binding.nodes[0].op_type == "Optional" and not binding.nodes[0].input
+
+
 def stored_tensor(binding: Binding) -> onnx.TensorProto | None:
     """The tensor of an opaque value that `opaque_tensor` made; None for other values."""
     if not isinstance(binding, Opaque) or len(binding.nodes) != 1 or binding.nodes[0].op_type != "Constant":
@@ -193,12 +221,6 @@ def opaque_list(name: str, found: TensorList) -> Opaque:
         node = helper.make_node("SequenceEmpty", [], [name], dtype=NUMBERS[found.dtype])
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(NUMBERS[found.dtype], None))
     return Opaque(name, (node,), dict(zip(names, found.values, strict=True)), kind)
-
-
-def described(binding: Opaque) -> str:
-    """Describes an opaque value for messages."""
-    kind = binding.type.WhichOneof("value") or "value"
-    return "a tensor of an element type treadle has not" if kind == "tensor_type" else with_article(kind)
 
 
 def reads_opaque(names: Iterable[str], env: Mapping[str, Binding]) -> bool:

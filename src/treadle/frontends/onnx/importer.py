@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from treadle import dtypes
+from treadle.dtypes import DType
 from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.onnx.caps import cap_workers
 from treadle.frontends.onnx.check import check_model
@@ -14,12 +16,15 @@ from treadle.frontends.onnx.foreign import (
     Binding,
     Opaque,
     add_call,
+    bytes_of,
+    is_empty_optional,
     object_function,
     opaque_list,
     opaque_tensor,
     reads_opaque,
     stored_tensor,
 )
+from treadle.frontends.onnx.from_bytes import numbers_of_bytes
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
 from treadle.frontends.onnx.loops import Imported, Retries
@@ -27,6 +32,7 @@ from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
 from treadle.frontends.onnx.names import execution_order, node_name, place, reads
 from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.object_inputs import Kind, kind_of, object_input
 from treadle.frontends.onnx.opsets import domain_of, signature
 from treadle.frontends.onnx.opsets import versions as versions_of
 from treadle.frontends.onnx.reader import Source
@@ -37,8 +43,10 @@ from treadle.frontends.onnx.signature import check_types
 from treadle.frontends.onnx.table import RULES
 from treadle.frontends.onnx.tensors import sparse_to_array, to_array
 from treadle.frontends.onnx.types import DTYPES, FEW_BITS, Symbols, need_tensor_type, tensor_type
+from treadle.graph.formed_model import FormedModel, InputForm
 from treadle.graph.graph import Graph
 from treadle.graph.object_result import ObjectResult
+from treadle.graph.shape import Shape
 from treadle.graph.value import Value
 
 _FIRST_SCAN = 9
@@ -47,8 +55,8 @@ _FIRST_SCAN = 9
 _RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
 
-def import_model(source: Source) -> Graph:
-    """The Graph of a parsed model.
+def import_model(source: Source) -> Graph | FormedModel:
+    """The Graph of a parsed model; if inputs are no tensors, what makes one for each form of these.
 
     Graph inputs, outputs and nodes keep their names; nameless nodes are called `<op>_<index>`.
     Raises ModelError or UnsupportedModelError with every fault found, LimitError for models beyond
@@ -63,9 +71,53 @@ def import_model(source: Source) -> Graph:
         raise
     check_model(source.proto, functions, source.external, faults, source.payloads)
     faults.raise_all(source.title)
-    graph = _Importer(source, functions, faults, Graph(source.proto.graph.name or "model")).run()
+    proto = source.proto.graph
+    kinds = _kinds(proto, faults)
     faults.raise_all(source.title)
-    return graph
+
+    def build(forms: Sequence[InputForm]) -> Graph:
+        found = Faults()
+        graph = _Importer(source, functions, found, Graph(proto.name or "model")).run(
+            dict(zip(kinds, forms, strict=True)), kinds
+        )
+        found.raise_all(source.title)
+        return graph
+
+    if not kinds:
+        return build(())
+    symbols, initial = Symbols(), stored(proto)
+    inputs = [
+        object_input(entry.name, kinds[entry.name]) if entry.name in kinds else _declared(entry, symbols)
+        for entry in proto.input
+        if entry.name not in initial
+    ]
+    outputs = [
+        (entry.name, type_text(entry.type)) if tensor_type(entry.type) is None else _declared(entry, symbols)
+        for entry in proto.output
+    ]
+    return FormedModel(proto.name or "model", tuple(inputs), tuple(outputs), build)
+
+
+def _kinds(proto: onnx.GraphProto, faults: Faults) -> dict[str, Kind]:
+    """How each input that is no tensor of core values is taken, by name."""
+    found = {}
+    initial = stored(proto)
+    for entry in proto.input:
+        if entry.name in initial:
+            continue  # before IR version 4 every initialiser is listed as an input too
+        try:
+            kind = kind_of(entry.type)
+        except Fault as fault:
+            faults.add(f"input {entry.name!r}", fault)
+        else:
+            if kind is not None:
+                found[entry.name] = kind
+    return found
+
+
+def _declared(entry: onnx.ValueInfoProto, symbols: Symbols) -> Value:
+    """A value of the type and shape that `entry` states."""
+    return Value(entry.name, tensor_type(entry.type), symbols.shape(entry.type))
 
 
 class _Importer(ControlFlow):
@@ -84,7 +136,8 @@ class _Importer(ControlFlow):
         self._taken: set[Value] = set()
         self._payloads: dict[str, memoryview | None] = {}
 
-    def run(self) -> Graph:
+    def run(self, forms: Mapping[str, InputForm], kinds: Mapping[str, Kind]) -> Graph:
+        """The graph, whose inputs of these `kinds` have these `forms`."""
         proto = self._source.proto.graph
         scope = Scope({}, versions_of(self._source.proto.opset_import))
         initial = stored(proto)
@@ -94,7 +147,7 @@ class _Importer(ControlFlow):
         for name in names:
             self._graph.unique_name(name)
         symbols = Symbols()
-        self._inputs(proto, scope, initial, symbols)
+        self._inputs(proto, scope, initial, symbols, forms, kinds)
         scope.pending = initial
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
         self._outputs(proto, scope, symbols)
@@ -102,19 +155,30 @@ class _Importer(ControlFlow):
         self._graph.files = list(self._source.external.files)
         return self._graph
 
-    def _inputs(self, proto: onnx.GraphProto, scope: Scope, initial: Mapping[str, object], symbols: Symbols) -> None:
-        for entry in proto.input:
-            if entry.name in initial:
-                continue  # before IR version 4 every initialiser is listed as an input too
-            try:
-                value = Value(entry.name, need_tensor_type(entry.type), symbols.shape(entry.type))
-            except Fault as fault:
-                self._faults.add(f"input {entry.name!r}", fault)
-                scope.env[entry.name] = None
-                continue
+    def _inputs(
+        self,
+        proto: onnx.GraphProto,
+        scope: Scope,
+        initial: Mapping[str, object],
+        symbols: Symbols,
+        forms: Mapping[str, InputForm],
+        kinds: Mapping[str, Kind],
+    ) -> None:
+        def declare(name: str, dtype: DType, shape: Shape | None) -> Value:
+            value = Value(name, dtype, shape)
             self._graph.inputs.append(value)
             self._taken.add(value)
-            scope.env[entry.name] = value
+            return value
+
+        def declare_part(name: str, dtype: DType, shape: Shape | None) -> Value:
+            return declare(name if name in kinds else self._graph.unique_name(name), dtype, symbols.unnamed(shape))
+
+        for entry in proto.input:
+            name = entry.name
+            if name in kinds:
+                scope.env[name] = kinds[name].bind(forms[name], name, declare_part)
+            elif name not in initial:
+                scope.env[name] = declare(name, need_tensor_type(entry.type), symbols.shape(entry.type))
         self._known.add_inputs(self._graph.inputs)
 
     def _outputs(self, proto: onnx.GraphProto, scope: Scope, symbols: Symbols) -> None:
@@ -230,6 +294,10 @@ class _Importer(ControlFlow):
         if function is not None:
             return self._called(function, proto, name, scope)
         before = len(self._graph.nodes)
+        if proto.op_type == "Identity" and isinstance(same := scope.env.get(proto.input[0]), Opaque):
+            return [same]
+        if proto.op_type == "OptionalHasElement" and is_empty_optional(scope.env.get(next(iter(proto.input), ""))):
+            return [self._builder.constant(np.asarray(False))]
         env = self._with_bytes(proto, scope.env)
         results = None if reads_opaque(proto.input, env) else self._expressed(proto, name, scope, env)
         if results is None:
@@ -287,13 +355,23 @@ class _Importer(ControlFlow):
         return None if result is None else [result]
 
     def _with_bytes(self, proto: onnx.NodeProto, env: Mapping[str, Binding]) -> Mapping[str, Binding]:
-        """`env`, in which the constants of 2 or 4 bits that a DequantizeLinear reads become constants i8 or u8."""
-        if proto.op_type != "DequantizeLinear" or not reads_opaque(proto.input, env):
+        """`env`, in which tensors without a core value that a DequantizeLinear or Cast reads become numbers.
+
+        Integers of 2 or 4 bits become i8 or u8. Floats of 4 or 8 bits that a Cast reads become f32.
+        """
+        if proto.op_type not in ("DequantizeLinear", "Cast") or not reads_opaque(proto.input, env):
             return env
         found: dict[str, Binding] = {}
-        for name in proto.input:
-            tensor = stored_tensor(env.get(name))
-            if tensor is not None and tensor.data_type in FEW_BITS:
+        for name in filter(None, proto.input):
+            tensor, given = stored_tensor(env[name]), bytes_of(env[name])
+            if given is not None and given[0] in FEW_BITS:
+                found[name] = given[1]
+            elif given is not None and proto.op_type == "Cast":
+                table = self._builder.constant(numbers_of_bytes(given[0]))
+                found[name] = self._builder.add(
+                    "gather", table, self._builder.add("cast", given[1], to=dtypes.i32), axis=0
+                )
+            elif tensor is not None and tensor.data_type in FEW_BITS and proto.op_type == "DequantizeLinear":
                 bits, dtype = FEW_BITS[tensor.data_type]
                 numbers = to_array(tensor, self._source.external).astype(dtype.numpy)
                 found[name] = value = Value.constant(self._graph.unique_name(f"{name}.bytes"), numbers)

@@ -13,8 +13,10 @@ from onnx import helper
 from treadle.dtypes import DType
 from treadle.errors import RunError
 from treadle.frontends.faults import Unsupported
+from treadle.frontends.onnx.from_bytes import from_bytes
 from treadle.frontends.onnx.names import graphs_of
 from treadle.frontends.onnx.reference_loop import reference_loop
+from treadle.frontends.onnx.reference_optional import is_nothing, reference_optionals
 from treadle.frontends.onnx.reference_text import regex_full_match, tfidf_vectorizer
 from treadle.ops.op import Array
 
@@ -130,7 +132,7 @@ def python_of(found: Any, kind: onnx.TypeProto) -> Any:
     """A result of the reference implementation, of this type, as a Python object."""
     variant = kind.WhichOneof("value")
     if variant == "optional_type":
-        return None if found is None else python_of(found, kind.optional_type.elem_type)
+        return None if is_nothing(found) else python_of(found, kind.optional_type.elem_type)
     if variant == "sequence_type":
         return [python_of(each, kind.sequence_type.elem_type) for each in found]
     return np.asarray(found)
@@ -167,7 +169,8 @@ def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
     """Returns the evaluator of `model`. Imported late: few models need it, and it takes 12 MB."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(model, new_ops=[reference_loop(), regex_full_match(), tfidf_vectorizer()])
+    own = [reference_loop(), from_bytes(), *reference_optionals(), regex_full_match(), tfidf_vectorizer()]
+    return ReferenceEvaluator(model, new_ops=own)
 
 
 def tensor_of(found: Any, dtype: DType) -> Array:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from onnx import TensorProto, helper
 
+from treadle.frontends.onnx.from_bytes import FROM_BYTES
 from treadle.frontends.onnx.types import element_type
 
 Kinds = Sequence[onnx.TypeProto | None]
@@ -125,6 +126,7 @@ def _zip_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds
 
 RULES: dict[str, TypeRule] = {
     "Bernoulli": _stated_or_first,
+    FROM_BYTES: _stated("to"),
     "BlackmanWindow": _stated("output_datatype"),
     "ConcatFromSequence": _item,
     "DequantizeLinear": _dequantize,

@@ -12,14 +12,15 @@ from treadle.graph.value import Value
 def check_types(wanted: Signature, inputs: Sequence[Value | None]) -> None:
     """Raise Fault if an operand has a dtype the operator does not take, or two that must agree differ.
 
-    Operands whose dtype is not known pass.
+    Operands whose dtype is not known pass. A tensor is also the content of an optional.
     """
     bound: dict[str, tuple[str, DType]] = {}
     for index, value in enumerate(inputs):
         if value is None or value.dtype is None:
             continue
         formal = wanted.input(index)
-        if SCHEMA_NAMES[value.dtype] not in formal.types:
+        written = SCHEMA_NAMES[value.dtype]
+        if formal.types.isdisjoint((written, f"optional({written})")):
             known = ", ".join(str(dtype) for dtype, name in SCHEMA_NAMES.items() if name in formal.types)
             raise Fault(
                 f"its input {formal.name!r} ({value.name!r}) is {value.dtype}; wanted {known or formal.variable}"

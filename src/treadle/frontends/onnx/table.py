@@ -160,6 +160,8 @@ RULES: dict[str, Rule] = {
     "GatherND": gather.gather_nd,
     "GridSample": grid_sample.grid_sample,
     "Identity": reshape.identity,
+    "OptionalGetElement": reshape.identity,
+    "OptionalHasElement": shape.present,
     "NonMaxSuppression": gather.non_max_suppression,
     "NonZero": gather.non_zero,
     "OneHot": gather.one_hot,

@@ -38,6 +38,20 @@ FEW_BITS: dict[int, tuple[int, DType]] = {
 }
 """ONNX element types of few bits -> how many, and the DType of bytes that holds their numbers."""
 
+NARROW: dict[int, DType] = {number: dtype for number, (_, dtype) in FEW_BITS.items()} | dict.fromkeys(
+    (
+        TensorProto.FLOAT8E4M3FN,
+        TensorProto.FLOAT8E4M3FNUZ,
+        TensorProto.FLOAT8E5M2,
+        TensorProto.FLOAT8E5M2FNUZ,
+        TensorProto.FLOAT8E8M0,
+        TensorProto.FLOAT4E2M1,
+    ),
+    dtypes.u8,
+)
+"""ONNX element types that fit in a byte and that no core value has -> the DType of bytes that hold their numbers, or
+their bits if they are floats."""
+
 NUMBERS: dict[DType, int] = {dtype: number for number, dtype in DTYPES.items()}
 
 SCHEMA_NAMES: dict[DType, str] = {
@@ -97,6 +111,12 @@ class Symbols:
         if not kind.tensor_type.HasField("shape"):
             return None
         return tuple(self._dim(dim) for dim in kind.tensor_type.shape.dim)
+
+    def unnamed(self, shape: Shape | None) -> Shape | None:
+        """`shape` with a name of its own for each dimension that is open."""
+        if shape is None:
+            return None
+        return tuple(dim if isinstance(dim, int) else f"?{next(self._numbers)}" for dim in shape)
 
     def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         if dim.HasField("dim_value") and dim.dim_value >= 0:

@@ -8,8 +8,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from treadle.compat.onnx_backend import at_known_version
 from treadle.errors import TreadleError
 from treadle.frontends.onnx import load
+from treadle.graph.formed_model import FormedModel, ObjectInput
 from treadle.ops.evaluate import evaluate
 
 NOT_RUN = Path(__file__).with_name("node_cases_not_run.txt")
@@ -43,6 +45,13 @@ def array(item):
     return numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else np.asarray(item)
 
 
+def given(item):
+    """What a run takes for `item`: an array, a list of them, or None."""
+    if item is None:
+        return None
+    return [given(each) for each in item] if isinstance(item, list) else array(item)
+
+
 def result(item):
     """What a run has to return for `item`: an array, or a list of them."""
     if isinstance(item, onnx.SequenceProto):
@@ -53,10 +62,12 @@ def result(item):
 def complaint(case):
     """None if treadle gives what the case wants, else what differs or which error came."""
     try:
-        graph = load(case.model.SerializeToString())
+        model = load(at_known_version(case.model).SerializeToString())
         for inputs, wanted in case.data_sets:
             names = [value.name for value in case.model.graph.input]
-            found = evaluate(graph, {name: array(item) for name, item in zip(names, inputs, strict=False)})
+            feeds = {name: given(item) for name, item in zip(names, inputs, strict=False)}
+            graph, feeds = formed(model, feeds) if isinstance(model, FormedModel) else (model, feeds)
+            found = evaluate(graph, feeds)
             made = [each for each in graph.results if not isinstance(each, str)]
             found.update((each.name, each.make([found[read] for read in each.reads])) for each in made)
             for value, item in zip(case.model.graph.output, wanted, strict=True):
@@ -64,6 +75,20 @@ def complaint(case):
     except (TreadleError, AssertionError) as error:
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def formed(model, feeds):
+    """The graph of `model` for the forms of `feeds`, and its inputs."""
+    forms, arrays = [], []
+    for each in model.inputs:
+        if isinstance(each, ObjectInput):
+            form, parts = each.take(feeds[each.name])
+            forms.append(form)
+            arrays += parts
+        else:
+            arrays.append(feeds[each.name])
+    graph = model.build(forms)
+    return graph, {value.name: part for value, part in zip(graph.inputs, arrays, strict=True)}
 
 
 def compare(found, wanted, case):
@@ -79,6 +104,6 @@ def compare(found, wanted, case):
         return
     assert found.dtype == wanted.dtype
     relative, absolute = TOLERANCE.get(wanted.dtype.name, (case.rtol, case.atol))
-    if wanted.dtype.name == "bfloat16":
+    if wanted.dtype.kind == "V" or wanted.dtype.name in ("bfloat16", "int4", "uint4", "int2", "uint2"):  # of ml_dtypes
         found, wanted = found.astype(np.float32), wanted.astype(np.float32)
     np.testing.assert_allclose(found, wanted, rtol=max(relative, case.rtol), atol=max(absolute, case.atol))

@@ -207,9 +207,15 @@ def _identity(sequence: SequenceNode, b: Builder) -> TensorList:  # noqa: ARG001
     return sequence.list()
 
 
+def _present(sequence: SequenceNode, b: Builder) -> Value:  # noqa: ARG001 - the form of rules
+    return b.constant(np.asarray(True))
+
+
 RULES: dict[str, SequenceRule] = {
     "ConcatFromSequence": _concat,
     "Identity": _identity,
+    "OptionalGetElement": _identity,
+    "OptionalHasElement": _present,
     "SequenceAt": _at,
     "SequenceConstruct": _construct,
     "SequenceEmpty": _empty,

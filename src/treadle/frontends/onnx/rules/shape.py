@@ -112,3 +112,8 @@ def eye_like(node: OnnxNode, b: Builder) -> Value | None:
     if rows is None or columns is None or rows * columns * dtype.size > MAX_SPARSE_BYTES:
         return None
     return b.constant(np.eye(rows, columns, node.integer("k", 0)).astype(dtype.numpy))
+
+
+def present(node: OnnxNode, b: Builder) -> Value | None:
+    """OptionalHasElement of a tensor, which is the content of an optional: true."""
+    return b.constant(np.asarray(True)) if node.inputs and node.inputs[0] is not None else None
