@@ -180,7 +180,7 @@ def compile_open(
         return _compile_for_samples(model, options, outputs, {})
     except (ModelError, ShapeError) as error:
         try:
-            return _compile_for_samples(model, options, outputs, _large_samples(model))
+            return _compile_for_samples(model, options, outputs, large_samples(model))
         except (ModelError, ShapeError):
             raise error from None
 
@@ -190,7 +190,8 @@ def appended(model: Graph | Template) -> frozenset[str]:
     return frozenset(appended_dims(model)) if isinstance(model, Graph) else frozenset()
 
 
-def _large_samples(model: Graph | Template) -> dict[str, int]:
+def large_samples(model: Graph | Template) -> dict[str, int]:
+    """Return large sample sizes of the open dimensions of `model`, for models that small ones do not fit."""
     dims = model.dims if isinstance(model, Template) else NOTHING
     declared = [dim for value in model.inputs for dim in value.shape or () if isinstance(dim, str)]
     names = dict.fromkeys((*dims.roots, *(dim for dim in declared if dim not in dims.derived)))

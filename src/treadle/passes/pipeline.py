@@ -66,6 +66,13 @@ SIMPLIFY: Steps = [
     (MergeCommon(), "what was written twice was rewritten to the same form by now"),
 ]
 
+PORTABLE: Steps = [
+    step
+    for step in SIMPLIFY
+    if not isinstance(step[0], WidenHalves | ExpandEinsum | ExpandConvTranspose | FoldScales | AbsorbTransposes)
+]
+"""The passes of SIMPLIFY without those that give what only kernels here take, or take better."""
+
 FUSE: Steps = [
     (WidenBytes(), "before epilogues: what it adds becomes part of them"),
     (FuseEpilogue(), "the producers with kernels of their own choose first"),
@@ -97,6 +104,12 @@ def infer(graph: Graph, context: PassContext, manager: Manager | None = None) ->
 def simplify(graph: Graph, context: PassContext) -> Graph:
     """Rewrite an inferred graph, in place, into fewer and more uniform nodes, none of which is fused yet."""
     Manager(context).run_until_stable(graph, SIMPLIFY)
+    return graph
+
+
+def make_portable(graph: Graph, context: PassContext) -> Graph:
+    """Rewrite an inferred graph, in place, into fewer nodes that another engine can run as well."""
+    Manager(context).run_until_stable(graph, PORTABLE)
     return graph
 
 

@@ -33,6 +33,7 @@ class LoopFunction:
         fragment: Fragment,
         dtypes: Mapping[str, DType],
     ) -> None:
+        self.fragment = fragment
         self._node = node
         self._names = fragment.inputs
         self._dtypes = dict(dtypes)

@@ -1,0 +1,79 @@
+"""`treadle convert`: writes the optimised graph of a model as an ONNX file."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from treadle.cli.output import print_json
+from treadle.convert import Converted, convert
+
+
+@click.command("convert")
+@click.argument("model", type=click.Path())
+@click.argument("out", type=click.Path())
+@click.option(
+    "--from", "begin", multiple=True, metavar="NAME", help="Begin at this tensor of a frozen TensorFlow graph."
+)
+@click.option("--to", "end", multiple=True, metavar="NAME", help="End at this tensor of a frozen TensorFlow graph.")
+@click.option(
+    "--math",
+    type=click.Choice(["fast", "exact"]),
+    default="fast",
+    show_default=True,
+    help="exact forbids rewrites that round differently.",
+)
+@click.option(
+    "--external/--no-external",
+    default=None,
+    help="Write weights to a file beside OUT, OUT.data (default: if they are more than one file may have).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def convert_command(
+    model: str, out: str, begin: tuple[str, ...], end: tuple[str, ...], math: str, external: bool | None, as_json: bool
+) -> None:
+    """Write the optimised graph of MODEL to OUT, as ONNX that any engine runs.
+
+    Constants are folded, shape arithmetic, dead nodes and what does nothing are gone, batch normalisation is in the
+    weights, layer normalisation and softmax are one node each. Names, dtypes and open dimensions of inputs and outputs
+    stay. What ONNX cannot express is refused, and nothing is written then.
+
+    Example: treadle convert frozen.pb model.onnx
+    """
+    done = convert(
+        model,
+        out,
+        math=math,  # type: ignore[arg-type]
+        external=external,
+        inputs=begin or None,
+        outputs=end or None,
+    )
+    if as_json:
+        print_json(report(done))
+    else:
+        click.echo(text(done))
+
+
+def report(done: Converted) -> dict[str, object]:
+    """Returns what was written as plain data."""
+    return {
+        "path": str(done.path),
+        "external": None if done.external is None else str(done.external),
+        "before": dict(done.before),
+        "after": dict(done.after),
+        "guards": list(done.guards),
+    }
+
+
+def text(done: Converted) -> str:
+    """Returns what was written as text."""
+    lines = [f"{done.path}: {_count(done.after)} (of {_count(done.before)} here)"]
+    if done.external is not None:
+        lines.append(f"weights: {done.external}")
+    lines += [f"the same model only if {guard}" for guard in done.guards]
+    return "\n".join(lines)
+
+
+def _count(ops: Counter[str]) -> str:
+    return f"{ops.total()} node{'' if ops.total() == 1 else 's'}"

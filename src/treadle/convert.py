@@ -1,0 +1,120 @@
+"""Writes the optimised graph of a model as an ONNX file: `treadle convert`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treadle.codegen.target import detect
+from treadle.driver import large_samples
+from treadle.errors import InputError, ShapeError, UnsupportedModelError
+from treadle.frontends import load
+from treadle.graph.facts import Facts
+from treadle.graph.graph import Graph
+from treadle.graph.shape import is_static
+from treadle.passes.base import Math, PassContext
+from treadle.passes.pipeline import infer, make_portable
+from treadle.passes.regions import first_region
+from treadle.passes.specialize import specialize, specialize_open
+
+MOST_BYTES = (1 << 31) - (1 << 20)
+"""A file with more weights has them in a file beside it: protobuf reads at most 2 GiB."""
+
+
+GUARDS = "treadle.guards"
+"""The key of a file's metadata that has the conditions under which it is the same model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What was written.
+
+    Attributes:
+        path: The file.
+        external: The file beside it that has the weights; None if they are in the model.
+        before: How many nodes of each op the model has here.
+        after: How many nodes of each operator the file has.
+        guards: The conditions on sizes under which it is the same model, such as "length <= 512".
+    """
+
+    path: Path
+    external: Path | None
+    before: Counter[str]
+    after: Counter[str]
+    guards: tuple[str, ...]
+
+
+def convert(
+    model: Any, path: str | os.PathLike[str], *, math: Math = "fast", external: bool | None = None, **options: Any
+) -> Converted:
+    """Write the optimised graph of `model` as an ONNX file.
+
+    Nothing that is fitted to a machine is written: no fusion into kernels, no layout. Names, dtypes and open
+    dimensions of inputs and outputs stay.
+
+    Args:
+        model: A model as Session takes it.
+        path: The file to write; it is replaced once the new one is whole.
+        math: "exact" forbids rewrites that round differently.
+        external: Whether weights go to a file beside it, with ".data" behind its name; None: if they have to.
+        **options: As Session takes them for this kind of model, such as `outputs`.
+
+    Raises:
+        ModelError: The model cannot be used. UnsupportedModelError: It cannot be written, or is a model whose graph is
+            made for the shapes of its inputs.
+        InputError: There is no such folder.
+        OSError: The file cannot be written.
+    """
+    from treadle.frontends.onnx.writing.model import data_of, model_of, save  # imports onnx
+
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"{os.fspath(path)!r}: there is no folder {str(target.parent)!r}")
+    graph = load(model, **options)
+    if not isinstance(graph, Graph):
+        raise UnsupportedModelError(
+            "wanted a model of one graph; that of this one depends on the shapes of its inputs or on what they hold, "
+            "and one file cannot have all"
+        )
+    if graph.results:
+        names = ", ".join(repr(each.name) for each in graph.results if not isinstance(each, str))
+        raise UnsupportedModelError(f"outputs that are no tensors of core values cannot be written: {names}")
+    context = PassContext(detect(), math)
+    try:
+        optimised, facts = _optimised(graph, context, {})
+    except ShapeError:
+        optimised, facts = _optimised(graph, context, large_samples(graph))
+    guards = tuple(map(str, dict.fromkeys(facts.guards)))
+    notes = {GUARDS: "; ".join(guards)} if guards else {}
+    written = model_of(optimised, graph.inputs, list(graph.outputs), notes)
+    apart = written.ByteSize() > MOST_BYTES if external is None else external
+    save(written, target, apart=apart)
+    return Converted(
+        target,
+        data_of(target) if apart else None,
+        Counter(node.op for node in graph.nodes),
+        Counter(node.op_type for node in written.graph.node),
+        guards,
+    )
+
+
+def _optimised(graph: Graph, context: PassContext, samples: Mapping[str, int]) -> tuple[Graph, Facts]:
+    """A copy of `graph` with inferred shapes, simplified if none of them depends on data; what is assumed of sizes.
+
+    `samples` are sizes of open dimensions for decisions that no proof settles. Raises ShapeError if they do not fit.
+    """
+    facts = Facts()
+    fixed = {value.name: value.shape for value in graph.inputs if value.shape is not None and is_static(value.shape)}
+    if len(fixed) == len(graph.inputs):
+        copy = specialize(graph, fixed)
+    else:
+        try:
+            copy = specialize_open(graph, facts, samples)
+        except InputError as error:
+            raise UnsupportedModelError(f"it cannot be written: {error}") from error
+    infer(copy, context)
+    return (make_portable(copy, context) if first_region(copy).graph is copy else copy), facts
