@@ -55,6 +55,28 @@ def rows() -> bytes:
     return model([split], [tensor("x", FLOAT, ["batch", 3])], [sequence])
 
 
+def optional_sum() -> bytes:
+    """Whether o is there, and o itself."""
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [2]))
+    o, same = (helper.make_value_info(name, kind) for name in ("o", "same"))
+    nodes = [helper.make_node("OptionalHasElement", ["o"], ["there"]), helper.make_node("Identity", ["o"], ["same"])]
+    return model(nodes, [o], [tensor("there", TensorProto.BOOL, []), same])
+
+
+def element() -> bytes:
+    """y is the element number i of the sequence s."""
+    sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
+    node = helper.make_node("SequenceAt", ["s", "i"], ["y"])
+    return model([node], [sequence, tensor("i", INT, [])], [tensor("y", FLOAT, None)])
+
+
+def sparse_product() -> bytes:
+    """y = a @ b, where a is sparse."""
+    a = helper.make_sparse_tensor_value_info("a", FLOAT, [2, 3])
+    node = helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft")
+    return model([node], [a, tensor("b", FLOAT, [3, 2])], [tensor("y", FLOAT, [2, 2])], domains=["com.microsoft"])
+
+
 def two_outputs() -> bytes:
     """y = x @ w (3 x 4: 0 to 11), j = i + i."""
     weights = np.arange(12, dtype=np.float32)

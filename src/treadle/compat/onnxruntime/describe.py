@@ -90,6 +90,16 @@ class NodeArg:
     ranked: bool = True
 
     @property
+    def optional(self) -> bool:
+        """Whether it may be absent."""
+        return self.type.startswith("optional(")
+
+    @property
+    def content(self) -> str:
+        """Its type; of an optional, that of what it may hold."""
+        return self.type.removeprefix("optional(").removesuffix(")") if self.optional else self.type
+
+    @property
     def dtype(self) -> np.dtype[Any] | None:
         """The NumPy dtype of its elements; None if it is no tensor."""
         return dtype_of(self.type)

@@ -9,9 +9,13 @@ import numpy as np
 
 from treadle.compat.onnxruntime.describe import NodeArg, type_name
 from treadle.compat.onnxruntime.errors import InvalidArgument, error
+from treadle.compat.onnxruntime.sparse import dense_of
 from treadle.compat.onnxruntime.values import OrtValue
 
 Array = np.ndarray[Any, Any]
+
+_KINDS = {"seq(": 3, "map(": 2}
+"""How types of what is no tensor begin -> the number that messages have for them."""
 
 _FIX = " Please fix either the inputs/outputs or the model."
 
@@ -22,7 +26,7 @@ def arrays_of(declared: Mapping[str, NodeArg], given: Mapping[str, Any]) -> dict
     Raises ValueError if inputs are missing, RuntimeError for a value that is no array, InvalidArgument for the rest.
     """
     check_complete(declared, given)
-    arrays = {}
+    arrays: dict[str, Any] = {name: None for name, each in declared.items() if each.optional}
     for name, value in given.items():
         if not isinstance(name, str):
             raise TypeError(f"run(): names of inputs are str, got {name!r}")
@@ -37,7 +41,7 @@ def arrays_of(declared: Mapping[str, NodeArg], given: Mapping[str, Any]) -> dict
 def check_complete(declared: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ValueError if inputs are missing, AttributeError if `given` is no mapping."""
     names = given.keys()
-    missing = [name for name in declared if name not in names]
+    missing = [name for name, each in declared.items() if name not in names and not each.type.startswith("optional(")]
     if missing:
         raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(names)}).")
 
@@ -52,6 +56,12 @@ def check_names(names: Sequence[str], outputs: Mapping[str, NodeArg]) -> None:
 
 
 def _converted(declared: NodeArg, value: Any) -> Any:
+    if value is None and declared.optional:
+        return None
+    if declared.type.startswith("sparse_"):
+        return _from_sparse(declared, value)
+    if declared.content.startswith("seq(") and isinstance(value, list | tuple):
+        return _sequence(declared, value)
     if isinstance(value, np.ndarray):
         if value.dtype.isnative:
             return value
@@ -59,14 +69,38 @@ def _converted(declared: NodeArg, value: Any) -> Any:
     if isinstance(value, OrtValue):
         return value.numpy()
     if isinstance(value, list):
-        if declared.type.startswith("seq("):
-            return value
         return _from_list(declared, value)
     if isinstance(value, dict):
         raise error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
     if isinstance(value, tuple | str):
         raise RuntimeError(f"Input must be a list of dictionaries or a single numpy array for input '{declared.name}'.")
     raise RuntimeError(f"Unable to handle object of type {type(value)}")
+
+
+def _from_sparse(declared: NodeArg, value: Any) -> Array:
+    """The dense form of a sparse tensor."""
+    if isinstance(value, np.ndarray):
+        text = f"input with name: '{declared.name}' expected to be of type: 4 but received a tensor"
+        raise error(InvalidArgument, text)
+    if not isinstance(value, OrtValue):
+        raise RuntimeError(f"Unable to handle object of type {type(value)}")
+    if value.data_type() != declared.type:
+        text = f"Unexpected input data type. Actual: ({value.data_type()}) , expected: ({declared.type})"
+        raise error(InvalidArgument, text)
+    return dense_of(value.as_sparse_tensor())
+
+
+def _sequence(declared: NodeArg, value: Sequence[Any]) -> list[Array]:
+    """The elements of a sequence."""
+    if not isinstance(value, list):
+        raise RuntimeError(f"Iterable of {np.ndarray} should be given as array for input '{declared.name}'.")
+    wanted = declared.content.removeprefix("seq(").removesuffix(")")
+    for each in value:
+        if not isinstance(each, np.ndarray):
+            raise RuntimeError("CreateSequenceOfTensors: Input is not a tensor")
+        if type_name(each.dtype) != wanted:
+            raise RuntimeError("TensorSeq: tensor to be added has a different data type.")
+    return value
 
 
 def _from_list(declared: NodeArg, value: list[Any]) -> Array:
@@ -88,8 +122,13 @@ def _check(declared: NodeArg, array: Any) -> None:
     actual = type_name(array.dtype)
     if actual is None:
         raise RuntimeError(f"Numpy_type {array.dtype.num} can't be converted to MLDataType.")
-    if actual != declared.type:
-        raise error(InvalidArgument, f"Unexpected input data type. Actual: ({actual}) , expected: ({declared.type})")
+    if declared.type.startswith("sparse_"):
+        return  # it was one: its dense form was checked
+    if number := next((number for kind, number in _KINDS.items() if declared.content.startswith(kind)), None):
+        text = f"input with name: '{declared.name}' expected to be of type: {number} but received a tensor"
+        raise error(InvalidArgument, text)
+    if actual != declared.content:
+        raise error(InvalidArgument, f"Unexpected input data type. Actual: ({actual}) , expected: ({declared.content})")
     wanted = declared.shape
     if declared.ranked and len(wanted) != array.ndim:
         got = f"Got: {array.ndim} Expected: {len(wanted)}"

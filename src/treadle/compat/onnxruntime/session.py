@@ -322,7 +322,7 @@ class InferenceSession:
         check_names(names, self._outputs)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
-        if all(type(one) is np.ndarray for one in given.values()):
+        if len(given) == len(arrays) and all(type(one) is np.ndarray for one in given.values()):
             self._checked.add(_form_of(given))
         with translated():
             if run_options is None:

@@ -124,6 +124,22 @@ class SparseTensor:
         raise RuntimeError("Cuda is not available in this build")
 
 
+def dense_of(tensor: SparseTensor) -> Array:
+    """Return all elements of a sparse tensor."""
+    dense = np.zeros(tensor.dense_shape(), tensor.values().dtype)
+    if tensor.format() == OrtSparseFormat.ORT_SPARSE_COO:
+        indices = tensor.as_coo_view().indices()
+        if indices.ndim == 1:
+            dense.reshape(-1)[indices] = tensor.values()
+        else:
+            dense[tuple(indices.T)] = tensor.values()
+        return dense
+    rows = tensor.as_csrc_view()
+    counts = np.diff(rows.outer())
+    dense[np.repeat(np.arange(len(counts)), counts), rows.inner()] = tensor.values()
+    return dense
+
+
 def _checked(dense_shape: Sequence[int], values: Array) -> tuple[tuple[int, ...], Array]:
     values = np.ascontiguousarray(values)
     if values.ndim != 1 or type_name(values.dtype) is None:

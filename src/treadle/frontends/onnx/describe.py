@@ -40,10 +40,14 @@ def _declared(values: Iterable[onnx.ValueInfoProto]) -> tuple[Declared, ...]:
 
 
 def _one(value: onnx.ValueInfoProto) -> Declared:
-    kind = value.type
-    if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
+    kind, stated = value.type, value.type
+    while stated.HasField("optional_type"):
+        stated = stated.optional_type.elem_type
+    variant = stated.WhichOneof("value")
+    tensor = getattr(stated, variant) if variant in ("tensor_type", "sparse_tensor_type") else None
+    if tensor is None or not tensor.HasField("shape"):
         return Declared(value.name, type_text(kind), None)
-    dims = kind.tensor_type.shape.dim
+    dims = tensor.shape.dim
     shape = tuple(_size(dim) for dim in dims)
     return Declared(value.name, type_text(kind), shape, tuple(dim.denotation for dim in dims))
 

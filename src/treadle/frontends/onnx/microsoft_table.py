@@ -73,6 +73,7 @@ RULES: dict[str, Rule] = {
     "SimplifiedLayerNormalization": skip_norm.rms_norm,
     "SkipLayerNormalization": skip_norm.skip_layer_norm,
     "SkipSimplifiedLayerNormalization": skip_norm.skip_rms_norm,
+    "SparseToDenseMatMul": fused.fused_matmul,
     "TransposeMatMul": fused.fused_matmul,
     "Trilu": shape.trilu,
 }
