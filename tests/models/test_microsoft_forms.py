@@ -10,6 +10,7 @@ import pytest
 
 import treadle
 from tests.models.contrib import Array, OneNode, close, some
+from treadle.errors import ModelError, RunError
 
 X, Y = some(4, 6), some(5, 6, seed=1)
 IMAGE, KERNEL = some(2, 6, 7, 3), some(8, 3, 3, 3, seed=1) / 4
@@ -171,6 +172,31 @@ def test_operators_compute_what_they_say(node: OneNode, wanted: Array, runs: boo
         (theirs,) = node.run_by_onnxruntime().values()
         assert found["y"].dtype == theirs.dtype
         np.testing.assert_allclose(found["y"], theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_what_there_is_comes_in_the_order_of_the_operand() -> None:
+    """Unique, unlike that of ai.onnx, sorts nothing."""
+    node = OneNode("Unique", {"x": np.float32([3, 1, 3, 2, 1, 3])}, outputs=("y", "places", "counts"))
+    found = node.run()
+
+    close(found, [np.float32([3, 1, 2]), np.array([0, 1, 0, 2, 1, 0]), np.array([3, 2, 1])])
+    close(found, list(node.run_by_onnxruntime().values()))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_matrices_are_inverted(dtype: Any) -> None:
+    """Inverse is NumPy's."""
+    x = (np.eye(4) * 3 + some(2, 3, 4, 4)).astype(dtype)
+    node = OneNode("Inverse", {"x": x})
+    tolerance = 2e-3 if dtype == np.float16 else 1e-5
+    found = node.run(may_call=True)
+
+    close(found, [np.linalg.inv(x.astype(np.float64))], rtol=tolerance, atol=tolerance)
+    close(found, list(node.run_by_onnxruntime().values()), rtol=tolerance, atol=tolerance)
+    with pytest.raises(RunError, match="a matrix is singular"):
+        OneNode("Inverse", {"x": np.zeros((2, 2), dtype)}).run(may_call=True)
+    with pytest.raises(ModelError, match="x must be square matrices"):
+        OneNode("Inverse", {"x": np.zeros((2, 3), dtype)}).run(may_call=True)
 
 
 @pytest.mark.parametrize("last", [0, 1])

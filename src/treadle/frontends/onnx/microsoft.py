@@ -140,6 +140,8 @@ SIGNATURES: dict[str, Signature] = {
             "FusedConv", "X:R W:R B:R? Z:R?", "Y:R", _CONV | {"activation": _STRING, "activation_params": _FLOATS}
         ),
         _signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
+        _signature("Inverse", "X:R", "Y:R", {}),
+        _signature("Unique", "x:F", "y:F idx:L counts:L", {}),
         _signature("SparseToDenseMatMul", "A:R B:R", "Y:R", _PRODUCT),
         _signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),
         _signature(

@@ -8,6 +8,7 @@ from treadle.frontends.onnx.rules import (
     fused,
     grid_sample,
     grouped_attention,
+    inverse,
     quantize,
     quantized,
     quantized_lstm,
@@ -15,6 +16,7 @@ from treadle.frontends.onnx.rules import (
     shape,
     skip_norm,
     spelled,
+    unique,
 )
 from treadle.frontends.onnx.rules.rule import Rule
 
@@ -44,6 +46,7 @@ RULES: dict[str, Rule] = {
     ),
     "GroupNorm": channels_last.group_norm,
     "GroupQueryAttention": grouped_attention.group_query_attention,
+    "Inverse": spelled.required(inverse.inverse, "its matrices must be f16, f32 or f64"),
     "MatMulIntegerToFloat": quantized.matmul_to_float,
     "MatMulNBits": blocks.matmul_n_bits,
     "MulInteger": quantized.multiply_integers,
@@ -76,4 +79,5 @@ RULES: dict[str, Rule] = {
     "SparseToDenseMatMul": fused.fused_matmul,
     "TransposeMatMul": fused.fused_matmul,
     "Trilu": shape.trilu,
+    "Unique": spelled.required(unique.in_order, "the element type of its operand must be known"),
 }

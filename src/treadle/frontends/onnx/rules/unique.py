@@ -14,6 +14,20 @@ def unique(node: OnnxNode, b: Builder) -> list[Value] | None:
     x = node.input(0)
     if x.dtype in _UNSORTED or (node.has("axis") and node.rank() != 1):
         return None
+    return _groups(b, x, keep_order=not node.flag("sorted", default=True))
+
+
+def in_order(node: OnnxNode, b: Builder) -> list[Value] | None:
+    """com.microsoft.Unique(x [n]) -> what there is, in the order of x; which of it each element is; how often."""
+    x = node.input(0)
+    if x.dtype in _UNSORTED:
+        return None
+    found, _, inverse, counts = _groups(b, x, keep_order=True)
+    return [found, inverse, counts]
+
+
+def _groups(b: Builder, x: Value, *, keep_order: bool) -> list[Value]:
+    """The elements of x without repetition, where each is first, which of them each element is, and how often."""
     flat = b.add("reshape", x, b.integers([-1]))
     length = b.add("shape", flat)
     ordered, places = _sorted(b, flat, length)
@@ -24,7 +38,7 @@ def unique(node: OnnxNode, b: Builder) -> list[Value] | None:
     first = b.add("gather", places, starts, axis=0)
     found = b.add("gather", ordered, starts, axis=0)
     counts = b.add("sub", _shifted(b, starts, length), starts)
-    if not node.flag("sorted", default=True):
+    if keep_order:
         first, order = _sorted(b, first, b.add("shape", first))
         found, counts = (b.add("gather", value, order, axis=0) for value in (found, counts))
         inverse = b.add("gather", _sorted(b, order, b.add("shape", order))[1], inverse, axis=0)
