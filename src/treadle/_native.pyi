@@ -1,9 +1,14 @@
 """The native core of treadle: a team of threads and the DAGs that it runs. native/README.md explains the core."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
+
+_Operands: TypeAlias = Sequence[tuple[int, int]]
+_Code: TypeAlias = int | Callable[[tuple[int, ...]], object] | ControlStep
+_Step: TypeAlias = tuple[_Code, _Operands, Sequence[int], int, float]
+_Buffers: TypeAlias = Sequence[tuple[str, int]]
 
 DEFAULT_SPIN_US: float
 """How long an idle worker spins before it parks, microseconds."""
@@ -125,14 +130,9 @@ def engine_is_fixed() -> bool:
     """Return whether a run has begun in this process, after which no other engine can be set."""
 
 def library_gemm(
-    form: str,
-    is_double: bool,
-    gemm: int,
-    get_threads: int = 0,
-    set_threads: int = 0,
-    swap_threads: int = 0,
-    alone: int = 0,
-) -> tuple[int, int]:
+    form: str, is_double: bool, gemm: int, get_threads: int = 0, set_threads: int = 0, swap_threads: int = 0,
+    alone: int = 0
+) -> tuple[int, int]:  # fmt: skip
     """Return (address of a kernel, its first argument) that multiply by the library function at address `gemm`.
 
     `form` is "cblas" (32-bit ints), "cblas64" or "dnnl". The functions at the other addresses confine the library
@@ -151,16 +151,9 @@ class ControlStep:
 
     @staticmethod
     def loop(
-        body: Program,
-        has_limit: bool,
-        has_condition: bool,
-        decides: bool,
-        carried: Sequence[int],
-        stacked: Sequence[int],
-        sliced: Sequence[int],
-        captured: int,
-        most: int,
-    ) -> ControlStep:
+        body: Program, has_limit: bool, has_condition: bool, decides: bool, carried: Sequence[int],
+        stacked: Sequence[int], sliced: Sequence[int], captured: int, most: int
+    ) -> ControlStep:  # fmt: skip
         """Return a step that runs `body` again and again.
 
         `carried` are the bytes of the carried values, `stacked` and `sliced` those of an item, `most` is a limit of
@@ -181,37 +174,15 @@ class Program:
     """
 
     def __init__(
-        self,
-        steps: Sequence[
-            tuple[
-                int | Callable[[tuple[int, ...]], object] | ControlStep,
-                Sequence[tuple[int, int]],
-                Sequence[int],
-                int,
-                float,
-            ]
-        ],
-        tasks: Sequence[tuple[int, int, float, bool]],
-        successors: Sequence[Sequence[int]],
-        buffers: Sequence[tuple[str, int]],
-        arena_bytes: int,
-        scratch_bytes: int,
-        max_workers: Sequence[int] = (),
-    ) -> None: ...
+        self, steps: Sequence[_Step], tasks: Sequence[tuple[int, int, float, bool]],
+        successors: Sequence[Sequence[int]], buffers: _Buffers, arena_bytes: int, scratch_bytes: int,
+        max_workers: Sequence[int] = ()
+    ) -> None: ...  # fmt: skip
     def run(
-        self,
-        team: Team,
-        bound: list[Any],
-        intra_op: int = 0,
-        inter_op: int = 0,
-        priority: int = 0,
-        timeout: float = ...,
-        cancel: CancelToken | None = None,
-        own: RunLimits | None = None,
-        common: RunLimits | None = None,
-        keep: object = None,
-        part: bool = False,
-    ) -> None:
+        self, team: Team, bound: list[Any], intra_op: int = 0, inter_op: int = 0, priority: int = 0,
+        timeout: float = ..., cancel: CancelToken | None = None, own: RunLimits | None = None,
+        common: RunLimits | None = None, keep: object = None, part: bool = False
+    ) -> None:  # fmt: skip
         """Run once and return when all tasks have finished. Thread-safe; releases the GIL; may be called inside a step.
 
         `bound` are contiguous arrays, or addresses as numbers; the caller keeps the memory alive. Each limit is the
@@ -273,7 +244,7 @@ class DeclaredArrays:
     def __init__(self, array_type: type, inputs: Sequence[tuple[str, np.dtype[Any], Sequence[int | str]]]) -> None: ...
     def fit(
         self, given: object
-    ) -> tuple[list[np.ndarray[Any, Any]], tuple[tuple[int, ...], ...], dict[str, int]] | None:
+    ) -> tuple[list[np.ndarray[Any, Any]], tuple[tuple[int, ...], ...], dict[str, int]] | None:  # fmt: skip
         """Return the arrays of the dict `given` in the order of the inputs, their shapes, and the sizes of open
         dimensions by name.
 
@@ -308,21 +279,12 @@ class ProgramTemplate:
     """
 
     def __init__(
-        self,
-        symbols: int,
-        constants: Any,
-        operations: Any,
-        operands: Any,
-        steps: Sequence[tuple[int | None, Sequence[tuple[int, int]], Sequence[int], int, int]],
-        tasks: Sequence[tuple[int, int, bool]],
-        successors: Sequence[Sequence[int]],
-        buffers: Sequence[tuple[str, int]],
-        rivals: Sequence[tuple[int, int]],
-        scratch_bytes: int,
-        guards: Sequence[int],
-        requested: Sequence[int],
-        max_workers: Sequence[int] = (),
-    ) -> None: ...
+        self, symbols: int, constants: Any, operations: Any, operands: Any,
+        steps: Sequence[tuple[int | None, _Operands, Sequence[int], int, int]],
+        tasks: Sequence[tuple[int, int, bool]], successors: Sequence[Sequence[int]], buffers: _Buffers,
+        rivals: Sequence[tuple[int, int]], scratch_bytes: int, guards: Sequence[int], requested: Sequence[int],
+        max_workers: Sequence[int] = ()
+    ) -> None: ...  # fmt: skip
     def evaluate(self, symbols: Sequence[int]) -> Sizes:
         """Return the sizes for the symbols' values.
 
@@ -337,13 +299,9 @@ class ProgramTemplate:
         """Return the values of the step's arguments."""
 
     def bind(
-        self,
-        sizes: Sizes,
-        outputs: Sequence[tuple[int, int]] = (),
-        max_workers: Sequence[int] = (),
-        functions: Sequence[Callable[[tuple[int, ...]], None] | ControlStep] = (),
-        shares_id: bool = False,
-    ) -> Program:
+        self, sizes: Sizes, outputs: Sequence[tuple[int, int]] = (), max_workers: Sequence[int] = (),
+        functions: Sequence[Callable[[tuple[int, ...]], None] | ControlStep] = (), shares_id: bool = False
+    ) -> Program:  # fmt: skip
         """Return a Program for the sizes; releases the GIL. If `shares_id`, its id is program_id.
 
         `outputs` says where the outputs lie, which the last bound indices stand for: (number of the memory after that
@@ -360,12 +318,9 @@ class ProgramTemplate:
         """
 
     def bind_next(
-        self,
-        rebinding: Rebinding,
-        bound: Program | None,
-        outputs: Sequence[tuple[int, int]] = (),
-        max_workers: Sequence[int] = (),
-    ) -> Program:
+        self, rebinding: Rebinding, bound: Program | None, outputs: Sequence[tuple[int, int]] = (),
+        max_workers: Sequence[int] = ()
+    ) -> Program:  # fmt: skip
         """Bind the program `bound`, which this function has returned for `rebinding`, to the sizes of evaluate_next().
 
         Returns it, or a new program for None and while a run uses it. No run of it may begin, and no caps may be set,
@@ -425,13 +380,9 @@ class DataStage:
 
     def __init__(self, element_bytes: Sequence[int], pool: BufferPool, miss: Callable[[list[int]], Any]) -> None: ...
     def add(
-        self,
-        program_template: ProgramTemplate,
-        order: Sequence[int],
-        ranks: Sequence[int | None],
-        max_workers: Sequence[int],
-        inner: Sequence[tuple[DataStage, Sequence[int]]],
-    ) -> None:
+        self, program_template: ProgramTemplate, order: Sequence[int], ranks: Sequence[int | None],
+        max_workers: Sequence[int], inner: Sequence[tuple[DataStage, Sequence[int]]]
+    ) -> None:  # fmt: skip
         """Add a template of kernels and stages; `inner` has (stage, counts) of these, in the order of their steps."""
 
     def set_caps(self, source: int, max_workers: Sequence[int]) -> None:
@@ -478,18 +429,9 @@ def units_per_chunk(units: int, ns_per_unit: float, multiple: int = 1) -> int:
     """Return the units of a chunk, a multiple of `multiple`; 1 if there are no units."""
 
 def choose_grid(
-    blocks: int,
-    panels: int,
-    batches: int,
-    block_ns: float,
-    a_bytes: float,
-    b_bytes: float,
-    l2: int,
-    copies: bool,
-    share: float,
-    l2_bytes_per_ns: float,
-    l3_bytes_per_ns: float,
-) -> tuple[int, int, int]:
+    blocks: int, panels: int, batches: int, block_ns: float, a_bytes: float, b_bytes: float, l2: int, copies: bool,
+    share: float, l2_bytes_per_ns: float, l3_bytes_per_ns: float
+) -> tuple[int, int, int]:  # fmt: skip
     """Return the batches, blocks and panels of each chunk of a batch of matrix products.
 
     `block_ns` is the time of one block of one panel, `a_bytes` and `b_bytes` the sizes of one product's factors,
@@ -499,7 +441,7 @@ def choose_grid(
 
 def partition_conv(
     units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int, l3_shared_bytes_per_ns: float
-) -> tuple[int, int]:
+) -> tuple[int, int]:  # fmt: skip
     """Return the units and the groups of output channels of each chunk of a direct convolution that takes `ns`.
 
     Each chunk of units reads `weight_bytes`, each chunk of groups `x_bytes`. Raises ValueError without units or groups.
@@ -512,29 +454,11 @@ def partition_planes(planes: int, rows: int, ns: float) -> tuple[int, int]:
     """
 
 def partition_winograd(
-    tiles: int,
-    least: int,
-    most: int,
-    vectors: int,
-    room: int,
-    channels: int,
-    in_blocks: int,
-    out_blocks: int,
-    points: int,
-    sections: int,
-    fused: bool,
-    input_cost: float,
-    output_cost: float,
-    factor_cost: float,
-    first_cost: float,
-    weight_bytes: int,
-    vector_bytes: int,
-    l2: int,
-    l3_byte_cost: float,
-    call_cost: float,
-    costs_per_ns: float,
-    in_flight: int,
-) -> tuple[int, int, int, int, int]:
+    tiles: int, least: int, most: int, vectors: int, room: int, channels: int, in_blocks: int, out_blocks: int,
+    points: int, sections: int, fused: bool, input_cost: float, output_cost: float, factor_cost: float,
+    first_cost: float, weight_bytes: int, vector_bytes: int, l2: int, l3_byte_cost: float, call_cost: float,
+    costs_per_ns: float, in_flight: int
+) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Return the cheapest partition of a convolution by Winograd's algorithm.
 
     The tiles of a group, the groups of outputs of a chunk, and costs in vector multiply-adds: of the transform of the
@@ -543,20 +467,9 @@ def partition_winograd(
     """
 
 def choose_band(
-    images: int,
-    out_rows: int,
-    rows: int,
-    row_bytes: int,
-    reach: int,
-    stride: int,
-    weight_bytes: int,
-    scratch: int,
-    conv_ns: float,
-    pool_ns: float,
-    l2: int,
-    l3_bytes_per_ns: float,
-    l3_shared_bytes_per_ns: float,
-) -> int:
+    images: int, out_rows: int, rows: int, row_bytes: int, reach: int, stride: int, weight_bytes: int, scratch: int,
+    conv_ns: float, pool_ns: float, l2: int, l3_bytes_per_ns: float, l3_shared_bytes_per_ns: float
+) -> int:  # fmt: skip
     """Return the pooled rows of each chunk of a convolution that is pooled at once; 0 if two calls are faster.
 
     The convolution has `rows` rows of `row_bytes`, needs `scratch` bytes beside them and takes `conv_ns`; the pooled
