@@ -204,15 +204,6 @@ class TestStructure:
             "upgrade the onnx package, or export the model for an older opset"
         )
 
-    def test_an_output_of_an_element_type_that_treadle_has_not(self):
-        model = parser.parse_model(
-            '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float8e5m2[2] y) { y = Cast <to = 19> (x) }'
-        )
-        assert message(model, UnsupportedModelError).endswith(
-            "  - output 'y': it is a tensor of an element type treadle has not; treadle returns tensors of its own "
-            "element types only"
-        )
-
 
 class TestTensors:
     def test_an_initialiser_with_too_little_data(self):

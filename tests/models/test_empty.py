@@ -92,8 +92,11 @@ def test_graphs_of_several_nodes_take_empty_inputs(group: int) -> None:
 
 def emptied_case(case) -> tuple[onnx.ModelProto | None, dict[str, np.ndarray]]:
     """Returns the case with 0 for every dimension that equals the first one; None if no input has such a dimension."""
-    arrays = [array(item) for item in case.data_sets[0][0]] if case.data_sets else []
-    if not arrays or not all(isinstance(item, np.ndarray) for item in arrays) or arrays[0].ndim == 0:
+    given = case.data_sets[0][0] if case.data_sets else []
+    if not given or any(item is None or isinstance(item, list) for item in given):
+        return None, {}
+    arrays = [array(item) for item in given]
+    if arrays[0].ndim == 0:
         return None, {}
     size = arrays[0].shape[0]
     model = onnx.ModelProto()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from treadle import _native
@@ -26,7 +26,7 @@ class Setting:
 
     value: Any
     source: str
-    automatic: str | None = None
+    automatic: str | None = field(default=None, compare=False)
 
     def on(self, topology: Topology) -> Setting:
         """Return the setting where the CPUs available are those of `topology`."""

@@ -33,7 +33,9 @@ from treadle.convert import Converted, convert
 def convert_command(
     model: str, out: str, begin: tuple[str, ...], end: tuple[str, ...], math: str, external: bool | None, as_json: bool
 ) -> None:
-    """Write the optimised graph of MODEL to OUT, as ONNX that any engine runs.
+    """Write the optimised graph of MODEL to OUT as ONNX.
+
+    Any engine for ONNX runs the file.
 
     Constants are folded, shape arithmetic, dead nodes and what does nothing are gone, batch normalisation is in the
     weights, layer normalisation and softmax are one node each. Names, dtypes and open dimensions of inputs and outputs

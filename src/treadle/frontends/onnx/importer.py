@@ -178,7 +178,11 @@ class _Importer(ControlFlow):
             if name in kinds:
                 scope.env[name] = kinds[name].bind(forms[name], name, declare_part)
             elif name not in initial:
-                scope.env[name] = declare(name, need_tensor_type(entry.type), symbols.shape(entry.type))
+                try:
+                    scope.env[name] = declare(name, need_tensor_type(entry.type), symbols.shape(entry.type))
+                except Fault as fault:
+                    self._faults.add(f"input {name!r}", fault)
+                    scope.env[name] = None
         self._known.add_inputs(self._graph.inputs)
 
     def _outputs(self, proto: onnx.GraphProto, scope: Scope, symbols: Symbols) -> None:
