@@ -137,28 +137,29 @@ class Session:
                 outputs=outputs,
             )
             target, provider = detect(), provider_for(matmul_provider)
-            counter = CompileCounter()
-            if batch_invariant and provider is not None:
-                raise InputError(
-                    f"batch_invariant: wanted matmul_provider='treadle', got {provider.name!r}, which adds as it likes"
-                )
-            nested = _nested(
-                pool, math, precision, TREADLE if provider is None else provider.name, counter, batch_invariant
+        counter = CompileCounter()
+        if batch_invariant and provider is not None:
+            raise InputError(
+                f"batch_invariant: wanted matmul_provider='treadle', got {provider.name!r}, which adds as it likes"
             )
-            compile_settings = CompileSettings(
-                target, math, precision, provider, progress, nested, counter, skip_padding, batch_invariant
-            )
-            tuned = {}
-            if settings is not None:
-                topology = threads_of(pool, "Session(pool=)").topology()
+        nested = _nested(
+            pool, math, precision, TREADLE if provider is None else provider.name, counter, batch_invariant
+        )
+        compile_settings = CompileSettings(
+            target, math, precision, provider, progress, nested, counter, skip_padding, batch_invariant
+        )
+        tuned = {}
+        if settings is not None:
+            topology = threads_of(pool, "Session(pool=)").topology()
+            with loading():
                 tuned = tuned_limits(settings, model, source, target, topology)
-            self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
-            threads = threads_of(pool, "Session(pool=)")
-            self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
-            threads.team()  # reports a wrong environment variable now, not at the first run
-            self._forms: ModelForms | None = None
-            self._runner = self._make_runner(threads)
-            self._compiler.compile_declared(self._runner.plans)
+        self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
+        threads = threads_of(pool, "Session(pool=)")
+        self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
+        threads.team()  # reports a wrong environment variable now, not at the first run
+        self._forms: ModelForms | None = None
+        self._runner = self._make_runner(threads)
+        self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
 
     def _make_runner(self, threads: Threads) -> Runner:

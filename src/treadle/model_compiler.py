@@ -93,6 +93,7 @@ class ModelCompiler:
     It refers neither to the session nor to its plans, which refer to it.
     """
 
+    @loading()
     def __init__(self, model: Any, source: ModelSource | ModelForm, settings: CompileSettings, caps: NodeCaps) -> None:
         """Find the model's artifact, or read the model. Raises ModelError if it cannot be used."""
         self._source = source
@@ -167,6 +168,7 @@ class ModelCompiler:
 
         return build_open(template, Facts(), samples)
 
+    @loading()
     def compile_declared(self, plans: Plans) -> None:
         """Compile the model as far as it can be before a run: once for all sizes, if its inputs have open dimensions.
 

@@ -11,7 +11,7 @@ from treadle.errors import InputError
 from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph
 from treadle.lru import LRU
-from treadle.model_compiler import ModelCompiler, loading
+from treadle.model_compiler import ModelCompiler
 from treadle.runtime.formed_runner import Forms
 from treadle.runtime.runner import Runner
 
@@ -44,11 +44,9 @@ class ModelForms:
         return found[1]
 
     def _made(self, forms: Forms) -> tuple[ModelCompiler, Runner]:
-        with loading():
-            compiler = self._compiler.sibling(f"of {list(forms)}", partial(self._model.build, forms))
+        compiler = self._compiler.sibling(f"of {list(forms)}", partial(self._model.build, forms))
         runner = self._make_runner(compiler)
-        with loading():
-            compiler.compile_declared(runner.plans)
+        compiler.compile_declared(runner.plans)
         return compiler, runner
 
     @property
