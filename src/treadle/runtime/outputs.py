@@ -191,11 +191,8 @@ class Outputs:
         self._strides: list[tuple[int, ...] | None] = []
         self._pitches: list[int] = []
         blocks = form.blocks(shapes)
-        total = 0
-        for block in blocks:
-            total += block.size
         pooled = []
-        if total >= MIN_BYTES:
+        if sum([block.size for block in blocks]) >= MIN_BYTES:
             for block in blocks:
                 size, count = block.size, len(block.indices)
                 if size > pool.limit or (size < MIN_BLOCK_BYTES and count < MIN_SHARED):

@@ -218,7 +218,7 @@ class ProgramTemplate:
 
     def bind_body(self, symbols: Sequence[int]) -> Body:
         """Return the program for the symbols' values as one that steps of other programs run. Raises as bind() does."""
-        return Body(*self._program(self._native.evaluate(symbols), [], shares_id=False))
+        return self._body(self._native.evaluate(symbols))
 
     def shapes_next(self, rebinding: _native.Rebinding, symbols: Sequence[int]) -> list[tuple[int, ...] | None]:
         """Return the shapes of the outputs for the sizes of the next bind_next(). Raises as bind() does."""
@@ -260,13 +260,16 @@ class ProgramTemplate:
 
     def add_to(self, stage: _native.DataStage, order: Sequence[int]) -> None:
         """Let `stage` bind it; `order` are the numbers of the sizes that its symbols are. It must be native."""
-        ranks = [len(output.shape) if isinstance(output, OutputTemplate) else None for output in self._layout.outputs]
         inner = [(body.stage.native, body.counts) for body in self.stages]
-        stage.add(self._native, order, ranks, self._max_workers, inner)
+        stage.add(self._native, order, self._form.ranks, self._max_workers, inner)
 
     def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...] | None]]:
         """Return what bind_body() does, and the shapes of its outputs (None: a run finds it). Raises as bind() does."""
-        return self.bind_body(symbols), self._shapes(self._native.requested(self._native.evaluate(symbols)))
+        sizes = self._native.evaluate(symbols)
+        return self._body(sizes), self._shapes(self._native.requested(sizes))
+
+    def _body(self, sizes: _native.Sizes) -> Body:
+        return Body(*self._program(sizes, [], shares_id=False))
 
     def _shapes(self, values: Sequence[int]) -> list[tuple[int, ...] | None]:
         """Return the shapes of the outputs (None: a run finds it); `values` are the requested sizes."""
