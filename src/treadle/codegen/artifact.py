@@ -35,7 +35,7 @@ from treadle.codegen.artifact_record import Artifact, Resources, artifact_of
 from treadle.codegen.build import KernelSet, ObjectCode, link
 from treadle.codegen.cache import KernelCache, compiler_version, open_cache
 from treadle.plan.target import Target
-from treadle.runtime.mapped_images import is_cut, map_image
+from treadle.runtime.mapped_images import any_is_cut, map_image
 
 Array = np.ndarray[Any, Any]
 
@@ -132,7 +132,7 @@ class Start(NamedTuple):
     def map_constants(self, key: str, file: int) -> Array:
         """Maps the constants of the artifact `key`, which this process may have mapped before."""
         memory = _mapped.get((key, self.digest))
-        if memory is None or is_cut(memory):
+        if memory is None or any_is_cut([memory]):
             memory = map_image(file, constants_offset(self.constant_bytes), self.constant_bytes)
             note_mapped(key, self.digest, memory)
         return memory
@@ -173,7 +173,7 @@ def _read(cache: KernelCache, key: str, file: int, target: Target) -> Artifact |
     record, code = found
     kernels, addresses = _kernels(record, code, target)
     resources = LIVE_RESOURCES.get((key, start.digest))
-    if resources is None or any(map(is_cut, resources.arrays)):
+    if resources is None or any_is_cut(resources.arrays):
         memories = [start.map_constants(key, file)]
         for other, sha in record["files"]:
             memory = _constants_of(cache, other, bytes.fromhex(sha))

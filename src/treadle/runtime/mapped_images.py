@@ -7,6 +7,7 @@ the same, what is gone is read as zeros (mapped_file.h). No run returns results 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,11 @@ def map_image(handle: int, first: int, size: int) -> Array:
     return np.frombuffer(memoryview(image), np.uint8)
 
 
-def is_cut(array: Array) -> bool:
-    """Whether a part of the file that `array` is a view of was read that the file no longer had."""
-    file = file_of(array)
-    return file is not None and file.was_cut
+def any_is_cut(arrays: Iterable[Array]) -> bool:
+    """Whether a part of a file that one of `arrays` is a view of was read that the file no longer had."""
+    if not _native.any_file_was_cut():
+        return False
+    return any(file.was_cut for file in map(file_of, arrays) if file is not None)
 
 
 def refuse_cut_images() -> None:
