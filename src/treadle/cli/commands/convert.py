@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import click
 
 from treadle.cli.output import print_json
-from treadle.convert import Converted, convert
+
+if TYPE_CHECKING:
+    from treadle.convert import Converted
+    from treadle.passes.base import Math
 
 
 @click.command("convert")
@@ -31,7 +35,7 @@ from treadle.convert import Converted, convert
 )
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def convert_command(
-    model: str, out: str, begin: tuple[str, ...], end: tuple[str, ...], math: str, external: bool | None, as_json: bool
+    model: str, out: str, begin: tuple[str, ...], end: tuple[str, ...], math: Math, external: bool | None, as_json: bool
 ) -> None:
     """Write the optimised graph of MODEL to OUT as ONNX.
 
@@ -43,14 +47,9 @@ def convert_command(
 
     Example: treadle convert frozen.pb model.onnx
     """
-    done = convert(
-        model,
-        out,
-        math=math,  # type: ignore[arg-type]
-        external=external,
-        inputs=begin or None,
-        outputs=end or None,
-    )
+    from treadle.convert import convert  # imports the compiler, which other commands may do without
+
+    done = convert(model, out, math=math, external=external, inputs=begin or None, outputs=end or None)
     if as_json:
         print_json(report(done))
     else:
