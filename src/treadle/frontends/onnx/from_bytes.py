@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.frontends.onnx.types import FEW_BITS
 from treadle.ops.op import Array
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ def numbers_of_bytes(element: int) -> Array:
 @cache
 def from_bytes() -> type[OpRun]:
     """Return the operator. Its attribute `to` is the element type of its result."""
-    from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
     from onnx.reference.op_run import OpRun
 
@@ -36,9 +36,7 @@ def from_bytes() -> type[OpRun]:
         def _run(self, stored: Array, to: int | None = None) -> tuple[Any, ...]:
             assert to is not None, "every recipe states the element type"
             dtype = np.dtype(tensor_dtype_to_np_dtype(to))
-            if "INT" in TensorProto.DataType.Name(to):
-                return (stored.astype(dtype),)
-            return (stored.view(dtype),)
+            return (stored.astype(dtype) if to in FEW_BITS else stored.view(dtype),)
 
     FromBytes.__name__ = FROM_BYTES
     return FromBytes

@@ -17,7 +17,7 @@ from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.describe import type_text
 from treadle.frontends.onnx.foreign import Binding, opaque_bytes, opaque_list, opaque_nothing
 from treadle.frontends.onnx.lists import of_items
-from treadle.frontends.onnx.types import DTYPES, NARROW, need_tensor_type, with_article
+from treadle.frontends.onnx.types import DTYPES, FEW_BITS, NARROW, need_tensor_type, with_article
 from treadle.graph.formed_model import InputForm, ObjectInput
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
@@ -75,7 +75,7 @@ class TensorInput:
             check_shape(array.shape, self.shape, where)
         dense = np.ascontiguousarray(array).reshape(array.shape)
         stored = NARROW[self.element].numpy
-        return dense.astype(stored) if is_integer(self.element) else dense.view(stored)
+        return dense.astype(stored) if self.element in FEW_BITS else dense.view(stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +144,6 @@ class OptionalInput:
 
 
 Kind = TensorInput | SparseInput | SequenceInput | OptionalInput
-
-
-def is_integer(element: int) -> bool:
-    """Whether the element type, one of NARROW, is of integers."""
-    return "INT" in onnx.TensorProto.DataType.Name(element)
 
 
 def kind_of(kind: onnx.TypeProto) -> Kind | None:

@@ -36,7 +36,7 @@ FEW_BITS: dict[int, tuple[int, DType]] = {
     TensorProto.INT2: (2, dtypes.i8),
     TensorProto.UINT2: (2, dtypes.u8),
 }
-"""ONNX element types of few bits -> how many, and the DType of bytes that holds their numbers."""
+"""ONNX integer types of less than a byte -> number of bits, and the DType of bytes that holds their numbers."""
 
 NARROW: dict[int, DType] = {number: dtype for number, (_, dtype) in FEW_BITS.items()} | dict.fromkeys(
     (
@@ -49,8 +49,10 @@ NARROW: dict[int, DType] = {number: dtype for number, (_, dtype) in FEW_BITS.ite
     ),
     dtypes.u8,
 )
-"""ONNX element types that fit in a byte and that no core value has -> the DType of bytes that hold their numbers, or
-their bits if they are floats."""
+"""ONNX element types that fit in a byte and that no core value has -> the DType of the bytes that stand for them.
+
+A byte holds the number of an integer (FEW_BITS), or the bits of a float.
+"""
 
 NUMBERS: dict[DType, int] = {dtype: number for number, dtype in DTYPES.items()}
 
