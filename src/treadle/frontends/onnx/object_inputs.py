@@ -59,8 +59,9 @@ class TensorInput:
         array = fit(given, Tensor(name, DTYPES[self.element].numpy, self.shape))
         return TENSOR, [decode_strings(array, where) if array.dtype.hasobject else array]
 
-    def bind(self, form: InputForm, name: str, declare: Declare) -> Binding:  # noqa: ARG002 - one form
+    def bind(self, form: InputForm, name: str, declare: Declare) -> Binding:
         """Return what the name of the input stands for in a graph; `declare` adds the inputs of the graph."""
+        assert form == TENSOR, "a tensor has one form"
         if self.element in NARROW:
             return opaque_bytes(name, self.element, declare(name, NARROW[self.element], self.shape))
         return declare(name, DTYPES[self.element], self.shape)
