@@ -182,7 +182,7 @@ def opaque_bytes(name: str, element: int, value: Value) -> Opaque:
 
 def bytes_of(binding: Binding) -> tuple[int, Value] | None:
     """The element type and the bytes of an opaque value that `opaque_bytes` made; None for other values."""
-    if not isinstance(binding, Opaque) or len(binding.nodes) != 1 or binding.nodes[0].op_type != FROM_BYTES:
+    if not isinstance(binding, Opaque) or _only_node(binding, FROM_BYTES) is None:
         return None
     (value,) = binding.reads.values()
     return binding.type.tensor_type.elem_type, value
@@ -197,17 +197,24 @@ def opaque_nothing(name: str, kind: onnx.TypeProto) -> Opaque:
 
 def is_empty_optional(binding: Binding) -> bool:
     """Whether the binding is an optional without a value."""
-    if not isinstance(binding, Opaque) or len(binding.nodes) != 1:
-        return False
-    return binding.nodes[0].op_type == "Optional" and not binding.nodes[0].input
+    node = _only_node(binding, "Optional")
+    return node is not None and not node.input
 
 
 def stored_tensor(binding: Binding) -> onnx.TensorProto | None:
     """The tensor of an opaque value that `opaque_tensor` made; None for other values."""
-    if not isinstance(binding, Opaque) or len(binding.nodes) != 1 or binding.nodes[0].op_type != "Constant":
+    node = _only_node(binding, "Constant")
+    if node is None:
         return None
-    tensors = [attribute.t for attribute in binding.nodes[0].attribute if attribute.name == "value"]
+    tensors = [attribute.t for attribute in node.attribute if attribute.name == "value"]
     return tensors[0] if tensors else None
+
+
+def _only_node(binding: Binding, op: str) -> onnx.NodeProto | None:
+    """The node of the recipe of an opaque value, if there is one node and it is an `op`; None otherwise."""
+    if not isinstance(binding, Opaque) or [node.op_type for node in binding.nodes] != [op]:
+        return None
+    return binding.nodes[0]
 
 
 def opaque_list(name: str, found: TensorList) -> Opaque:
