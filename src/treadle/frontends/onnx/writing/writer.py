@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from treadle.dtypes import DType, i64, string
+from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.types import NUMBERS
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -18,8 +19,8 @@ from treadle.graph.value import Value
 Array = np.ndarray[Any, Any]
 
 
-class Unwritable(Exception):  # noqa: N818 - one fault, caught and collected; never reaches the user
-    """Why a node cannot be written, as a sentence that does not name it."""
+class Unwritable(Unsupported):
+    """What ONNX cannot express of a node."""
 
 
 class Writer:
