@@ -31,8 +31,8 @@ def write_node(node: Node, w: Writer) -> None:
     write = WRITERS.get(node.op)
     if write is None:
         raise Unwritable("ONNX has no operator for it")
-    with w.of(node):
-        write(node, w)
+    w.begin(node)
+    write(node, w)
 
 
 def _nodes(body: Graph, w: Writer) -> None:

@@ -98,11 +98,9 @@ class Writer:
         self.nodes.append(helper.make_node(op, list(inputs), names, name=title, domain=domain, **given))
         return names[0]
 
-    @contextmanager
-    def of(self, node: Node) -> Iterator[None]:
-        """In the block, nodes are named after `node`."""
+    def begin(self, node: Node) -> None:
+        """Name the nodes that follow after `node`."""
         self._title = node.name
-        yield
 
     @contextmanager
     def body(self) -> Iterator[list[onnx.NodeProto]]:
