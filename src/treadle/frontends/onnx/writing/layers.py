@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -178,26 +177,16 @@ def _rms_norm(node: Node, w: Writer) -> None:
         w.emit("Cast", [made], target, to=NUMBERS[dtype])
 
 
-def _normalisation(op: str, **renamed: str) -> Callable[[Node, Writer], None]:
-    def write(node: Node, w: Writer) -> None:
-        names = [w.name(operand(node, index)) for index in range(len(node.inputs))]
-        given = {other: node.attrs[name] for other, name in renamed.items()}
-        given = {name: float(value) if isinstance(value, float) else value for name, value in given.items()}
-        w.emit(op, names, [w.name(node.output)], **given)
-
-    return write
-
-
 LAYERS: dict[str, Write] = {
     "avg_pool": _pool("AveragePool", "count_include_pad"),
-    "batch_norm": _normalisation("BatchNormalization", epsilon="epsilon"),
+    "batch_norm": plain("BatchNormalization", "epsilon"),
     "conv": _conv,
     "conv_transpose": _conv_transpose,
-    "group_norm": _normalisation("GroupNormalization", epsilon="epsilon", num_groups="groups"),
-    "instance_norm": _normalisation("InstanceNormalization", epsilon="epsilon"),
+    "group_norm": plain("GroupNormalization", "epsilon", num_groups="groups"),
+    "instance_norm": plain("InstanceNormalization", "epsilon"),
     "layer_norm": _layer_norm,
     "log_softmax": plain("LogSoftmax", "axis"),
-    "lrn": _normalisation("LRN", size="size", alpha="alpha", beta="beta", bias="bias"),
+    "lrn": plain("LRN", "size", "alpha", "beta", "bias"),
     "matmul": _matmul,
     "max_pool": _pool("MaxPool"),
     "reduce_max": _reduce("ReduceMax"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from treadle.frontends.onnx.writing.tensors import Write, plain
 from treadle.frontends.onnx.writing.writer import Unwritable, Writer, dtype_of, operand
 from treadle.graph.node import Node
 
@@ -20,14 +19,7 @@ _SAME = {
 """Scalar operation -> the ONNX operator that means the same."""
 
 
-def _direct(op: str) -> Callable[[Node, Writer], None]:
-    def write(node: Node, w: Writer) -> None:
-        w.emit(op, [w.name(operand(node, index)) for index in range(len(node.inputs))], [w.name(node.output)])
-
-    return write
-
-
-def _then(first: str, then: str) -> Callable[[Node, Writer], None]:
+def _then(first: str, then: str) -> Write:
     """`then` of the result of `first`."""
 
     def write(node: Node, w: Writer) -> None:
@@ -66,7 +58,7 @@ def _remainder(node: Node, w: Writer, *, fmod: bool) -> None:
     w.emit("Mod", [w.name(operand(node, 0)), w.name(operand(node, 1))], [w.name(node.output)], fmod=fmod)
 
 
-def _shift(direction: str) -> Callable[[Node, Writer], None]:
+def _shift(direction: str) -> Write:
     def write(node: Node, w: Writer) -> None:
         if dtype_of(node.inputs[0]).kind != "uint":
             raise Unwritable("ONNX shifts unsigned integers only")
@@ -86,8 +78,8 @@ def _clip(node: Node, w: Writer) -> None:
     w.emit("Min", [w.emit("Max", [x, low]), high], [w.name(node.output)])
 
 
-SCALARS: dict[str, Callable[[Node, Writer], None]] = {
-    **{name: _direct(op) for name, op in _SAME.items()},
+SCALARS: dict[str, Write] = {
+    **{name: plain(op) for name, op in _SAME.items()},
     "clip": _clip,
     "erfc": _erfc,
     "expm1": _expm1,
