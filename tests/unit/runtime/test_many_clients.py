@@ -8,9 +8,10 @@ import sys
 import pytest
 
 CLIENTS = """
-import gc, mmap, resource, sys, threading, time
+import gc, mmap, sys, threading, time
 import numpy as np, treadle
 from pathlib import Path
+from tests.limited_memory import limit_memory
 from tests.models import small
 
 model = small.branches(width=256)
@@ -43,8 +44,7 @@ for thread in clients: thread.start()
 warm.wait()
 if limited:
     gc.collect()
-    has = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (has + (16 << 20), -1))
+    limit_memory(16 << 20)
     fill = []
     try:
         while True: fill.append(mmap.mmap(-1, 2 << 20))

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import mmap, resource, threading
 import numpy as np, treadle
-from pathlib import Path
+from tests.limited_memory import limit_memory
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
@@ -25,8 +25,7 @@ idle = threading.Event()  # these have the stacks of threads that have ended, wh
 for _ in range(8):
     threading.Thread(target=idle.wait, daemon=True).start()
 before = resource.getrlimit(resource.RLIMIT_AS)
-has = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (has + (16 << 20), before[1]))
+limit_memory(16 << 20)
 fill = []
 try:
     while True: fill.append(mmap.mmap(-1, 2 << 20))
