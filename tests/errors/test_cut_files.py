@@ -127,7 +127,7 @@ def test_files_that_are_cut_at_any_moment(path: Path, cache: Path) -> None:
                 file.unlink()
 
         def cut(delay: float = float(rng.uniform(0, 0.06)), size: int = int(rng.integers(0, len(whole)))) -> None:
-            time.sleep(delay)
+            time.sleep(delay)  # no event: any moment of the load and the run is one to cut at
             for file in (weights, *images(cache)):
                 try:
                     os.truncate(file, size)
