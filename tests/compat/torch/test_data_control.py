@@ -40,7 +40,7 @@ def lists_in_lists(x, n: int):
     for i in range(n):
         row = []
         for j in range(i + 1):
-            row.append(x * j)  # noqa: PERF401
+            row.append(x * j)  # noqa: PERF401 - as such programs are written
         out.append(torch.stack(row).sum())
     return torch.stack(out), len(out)
 
