@@ -37,7 +37,10 @@ KINDS = (
     Kind("zen4", "AuthenticAMD", 25, {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}),
     Kind("zen5", "AuthenticAMD", 26, range(256)),
 )
-"""In order of preference: the first that fits is taken."""
+"""In order of preference: the first that fits is taken.
+
+`zen3` is not among them: docs/measurements/cost-model.md says why.
+"""
 
 
 @lru_cache(maxsize=1)
