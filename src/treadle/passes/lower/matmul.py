@@ -161,7 +161,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         spec,
         (node.output,),
         (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
-        args=replace(_args(product, tile, tiling, prefetch, right.panel), given=given),
+        args=_args(product, tile, tiling, prefetch, right.panel, given),
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
         cost=tiling.cost,
@@ -235,7 +235,9 @@ def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, epilogue: bo
     return spilled + (parts.length * width if copied else 0) + rows * widened + waiting
 
 
-def _args(product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, b_panel: int) -> GemmArgs[int]:
+def _args(
+    product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, b_panel: int, given: tuple[int, ...]
+) -> GemmArgs[int]:
     grid = tiling.grid
     return GemmArgs(
         columns=product.columns,
@@ -260,7 +262,7 @@ def _args(product: Operands, tile: Tile, tiling: _Tiling, prefetch: Prefetched, 
         panels_at_once=tiling.parts.panels,
         prefetch_lines=prefetch.lines,
         epilogue_rows=tuple(operand.row for operand in product.epilogue),
-        given=(),
+        given=given,
         sizes=product.batch,
         a_batch=product.a.batch,
         b_batch=product.b.batch,
