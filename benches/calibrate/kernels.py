@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benches.micro.calls import Array, aligned
+from benches.micro.kernel_timer import KernelTimer
 from treadle.codegen import jit
+from treadle.dtypes import f32
 from treadle.plan.target import Target
 
 _LOOP = """
-declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})
 define i64 @{name}(ptr %data, i64 %turns, i64 %vectors, i64 %side) {{
 entry:
   br label %turn
@@ -46,22 +47,13 @@ class Kernels:
     def __init__(self, target: Target, budget: float) -> None:
         """`budget`: seconds for each figure."""
         self._target, self._budget = target, budget
-        self._lanes = target.vector_bytes // 4
-        self._vector = f"<{self._lanes} x float>"
+        self._vector = f"<{target.lanes(f32)} x float>"
+        self._timer = KernelTimer(target)
         self._code: list[jit.LlvmLinkedCode] = []
 
     def multiply_adds(self, sums: int) -> float:
         """From one multiply-add to the next with `sums` independent sums."""
-        v, names = self._vector, [f"%s{i}" for i in range(sums)]
-        carry = "\n".join(f"  {n} = phi {v} [zeroinitializer, %entry], [{n}.next, %turn.end]" for n in names)
-        call = f"call {v} @llvm.fma.v{self._lanes}f32({v} %x, {v} %y, {v}"
-        body = [f"  %x = load volatile {v}, ptr %data", f"  %y = load volatile {v}, ptr %data"]
-        body += [f"  {n}.{k + 1} = {call} {n}{f'.{k}' if k else ''})" for k in range(8) for n in names]
-        body += [f"  {n}.next = {call} {n}.8)" for n in names]
-        at_end = [f"  store {v} {n}.next, ptr %data" for n in names]
-        body += [*at_end, "  br label %turn.end"]
-        turns = 2000
-        return self._least(self._kernel("fma", carry, body), turns, 0) / (turns * 9 * sums)
+        return 1e9 * self._timer.fma_seconds(f32, sums, self._budget)
 
     def loads(self, bytes_: int) -> float:
         """From one vector load to the next, through `bytes_` of memory again and again."""
@@ -164,9 +156,7 @@ class Kernels:
 
     def _kernel(self, what: str, carry: str, body: Sequence[str]) -> Code:
         name = f"calibrate_{what}_{len(self._code)}"
-        text = _LOOP.format(
-            vector=self._vector, suffix=f"v{self._lanes}f32", name=name, carry=carry, body="\n".join(body)
-        )
+        text = _LOOP.format(name=name, carry=carry, body="\n".join(body))
         code = jit.LlvmLinkedCode([(name, jit.compile_ir(text, self._target))])
         self._code.append(code)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

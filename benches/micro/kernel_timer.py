@@ -138,28 +138,37 @@ class KernelTimer:
         Of bf16 these are dot products, summed in f32.
         """
         pairs = dtype == bf16
-        dtype = f32 if pairs else dtype
-        lanes = self.target.lanes(dtype)
-        sums = self.target.registers - 4
-        GENERATORS[_FmaLimitSpec] = _emit_fma_limit
-        spec = _FmaLimitSpec(dtype=dtype, bf16_dot=pairs, sums=sums)
-        data = aligned(((sums + 2) * lanes,), dtype.numpy)
-        return 2.0 * (1 + pairs) * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
+        each = self.fma_seconds(dtype, self.target.registers - 4, budget)
+        return 2.0 * (1 + pairs) * self.target.lanes(f32 if pairs else dtype) / each
+
+    def fma_seconds(self, dtype: DType, sums: int, budget: float = 0.3) -> float:
+        """Returns the seconds from one vector multiply-add to the next, with `sums` independent sums.
+
+        Of bf16 these are dot products, summed in f32.
+        """
+        turns = 20_000
+        spec, data = self.fma_kernel(dtype, sums)
+        return self.seconds(spec, [data], [turns], 1, 0, budget) / (turns * sums)
 
     def fma_call(self, dtype: DType, turns: int) -> tuple[Callable[[], object], int]:
         """Returns a function that multiplies and adds in registers, and its number of operations."""
-        lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
-        GENERATORS[_FmaLimitSpec] = _emit_fma_limit
-        spec = _FmaLimitSpec(dtype=dtype, bf16_dot=False, sums=sums)
+        spec, data = self.fma_kernel(dtype, sums)
         kernel = KERNEL(self._link(spec, jit.compile_kernel(spec, self.target)))
-        data = aligned(((sums + 2) * lanes,), dtype.numpy)
         pointers, numbers = (ctypes.c_void_p * 1)(data.ctypes.data), (ctypes.c_int64 * 1)(turns)
 
         def call(_alive: object = (self, data)) -> object:
             return kernel(ctypes.addressof(pointers), ctypes.addressof(numbers), 0, None)
 
-        return call, 2 * sums * lanes * turns
+        return call, 2 * sums * self.target.lanes(dtype) * turns
+
+    def fma_kernel(self, dtype: DType, sums: int) -> tuple[KernelSpec, Array]:
+        """Returns a kernel that adds products to `sums` vectors, and its data; of bf16 as `fma_seconds` says."""
+        pairs = dtype == bf16
+        dtype = f32 if pairs else dtype
+        GENERATORS[_FmaLimitSpec] = _emit_fma_limit
+        data = aligned(((sums + 2) * self.target.lanes(dtype),), dtype.numpy)
+        return _FmaLimitSpec(dtype=dtype, bf16_dot=pairs, sums=sums), data
 
     def graph_seconds(
         self, graph: Graph, inputs: dict[str, Array], budget: float = 0.3, provider: Provider | None = None
@@ -190,6 +199,7 @@ class KernelTimer:
 
 
 def _emit_fma_limit(k: Kernel, spec: _FmaLimitSpec) -> None:
+    """Each sum is stored in a place of its own: LLVM would leave out all but the last that is stored in one place."""
     dtype, sums = spec.dtype, spec.sums
     turns = k.args(_FmaLimitArgs[ir.Value], spec).turns
     add = bf16_dot if spec.bf16_dot else multiply_add

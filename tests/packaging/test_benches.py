@@ -13,6 +13,7 @@ from benches.calibrate.measure import text_of
 from benches.harness.outputs import relative_error
 from benches.loading.compare import fix, milliseconds, ratios, sizes_of
 from benches.loading.graphs import GRAPHS
+from benches.micro.kernel_timer import KernelTimer
 from benches.models import open_sizes, text_images
 from benches.models.build import GROUPS
 from benches.optimisations.table import OPTIMISATIONS, PACKAGE, Optimisation
@@ -22,7 +23,10 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import treadle
+from tests.assembly import loops_of
 from tests.packaging.sources import ROOT
+from treadle.codegen import target as targets
+from treadle.dtypes import f32
 from treadle.optimisations import OPTIMISATIONS as SWITCHES
 from treadle.plan.machine import FIGURES, machine_model, parse
 
@@ -58,6 +62,18 @@ def test_calibrate_writes_files_that_are_read() -> None:
     figures = {name: getattr(model, name) * 1.00001 for name in FIGURES}
 
     assert parse(text_of(figures, "avx2", "AMD Zen 3", "a test").encode(), "zen3.toml") == model
+
+
+@pytest.mark.skipif(targets.best_isa() == "generic", reason="fused multiply-adds are calls")
+def test_all_sums_that_are_timed_are_computed() -> None:
+    """
+    LLVM leaves out sums that nobody can read; the time of the others would count for all.
+    """
+    target = targets.detect()
+    spec, _ = KernelTimer(target).fma_kernel(f32, 8)
+    (loop,) = loops_of(spec, target)
+
+    assert len({line.split("%")[-1] for line in loop if "vfmadd" in line}) == 8
 
 
 def agree(path: Path, session: treadle.Session, inputs: dict[str, Any]) -> list[Any]:
