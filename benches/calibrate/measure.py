@@ -11,6 +11,7 @@ from onnx import helper
 import treadle
 from benches.calibrate.kernels import Kernels
 from benches.micro.overhead import Case, best_us, dependent_alternating, model_of
+from treadle import _native
 from treadle.plan.target import Target
 
 Figures = dict[str, float]
@@ -22,6 +23,9 @@ _MEMORY_BYTES = 256 << 20
 
 _ROWS = 256
 """Of the product that two workers share."""
+
+_PAUSE = 400 * _native.DEFAULT_SPIN_US / 1e6
+"""Seconds, 20 ms, after which workers sleep. They spin for DEFAULT_SPIN_US before; other programs may delay them."""
 
 DOUBTFUL = {"line_ns": 2e3, "wake_ns": 5e4, "unpark_ns": 5e5}
 """Larger figures show that the threads did not run at the same time."""
@@ -81,7 +85,7 @@ def _wake_ns(rounds: int) -> tuple[float, float]:
     """The time that a task waits for a worker that spins, and for one that sleeps.
 
     Both are halves of a run of one product that two workers share, less half of the run on one: of a run right after
-    another one, and of one after a pause in which workers fall asleep.
+    another one, and of one after `_PAUSE`, in which workers fall asleep.
     """
     feed = {"x": np.ones((_ROWS, _ROWS), np.float32)}
     product = [helper.make_node("MatMul", ["x", "w"], ["y"])]
@@ -91,7 +95,7 @@ def _wake_ns(rounds: int) -> tuple[float, float]:
     for _ in range(rounds):
         alone = min(alone, _run(session, feed, 1))
         spinning = min(spinning, _run(session, feed, 2), _run(session, feed, 2))
-        time.sleep(0.02)
+        time.sleep(_PAUSE)
         parked = min(parked, _run(session, feed, 2))
     return spinning - alone / 2, parked - alone / 2
 
