@@ -202,6 +202,12 @@ def test_maps_are_no_inputs() -> None:
         session_of([node("Identity", ["x"], "y")], [helper.make_value_info("m", kind), tensor("x")], tensor("y"))
 
 
+def test_tensors_beside_objects_need_a_core_dtype() -> None:
+    inputs = [sequence("parts"), tensor("c", TensorProto.COMPLEX64, [2]), tensor("d", TensorProto.COMPLEX128, [2])]
+    with pytest.raises(UnsupportedModelError, match=r"input 'c': its element type is COMPLEX64(.*\n.*)input 'd'"):
+        session_of([node("SequenceLength", ["parts"], "n")], inputs, tensor("n", INT64, []))
+
+
 def test_a_state_needs_tensors() -> None:
     with pytest.raises(InputError, match="states are of models whose inputs are all tensors"):
         joiner().state()

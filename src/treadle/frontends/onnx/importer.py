@@ -43,7 +43,7 @@ from treadle.frontends.onnx.signature import check_types
 from treadle.frontends.onnx.table import RULES
 from treadle.frontends.onnx.tensors import sparse_to_array, to_array
 from treadle.frontends.onnx.types import DTYPES, FEW_BITS, Symbols, need_tensor_type, tensor_type
-from treadle.graph.formed_model import FormedModel, InputForm
+from treadle.graph.formed_model import FormedModel, InputForm, ObjectInput
 from treadle.graph.graph import Graph
 from treadle.graph.object_result import ObjectResult
 from treadle.graph.shape import Shape
@@ -86,11 +86,17 @@ def import_model(source: Source) -> Graph | FormedModel:
     if not kinds:
         return build(())
     symbols, initial = Symbols(), stored(proto)
-    inputs = [
-        object_input(entry.name, kinds[entry.name]) if entry.name in kinds else _declared(entry, symbols)
-        for entry in proto.input
-        if entry.name not in initial
-    ]
+    inputs: list[Value | ObjectInput] = []
+    for entry in proto.input:
+        if entry.name in kinds:
+            inputs.append(object_input(entry.name, kinds[entry.name]))
+        elif entry.name not in initial:
+            try:
+                need_tensor_type(entry.type)
+            except Fault as fault:
+                faults.add(f"input {entry.name!r}", fault)
+            inputs.append(_declared(entry, symbols))
+    faults.raise_all(source.title)
     outputs = [
         (entry.name, type_text(entry.type)) if tensor_type(entry.type) is None else _declared(entry, symbols)
         for entry in proto.output
