@@ -110,7 +110,7 @@ def compare(
 
 
 def columns(forms: Sequence[str], prefix: str) -> list[str]:
-    """The titles of what `cells` returns."""
+    """The title of each column that `cells` fills."""
     return [f"{prefix}{forms[0]}", *forms[1:], *(f"{forms[0]} / {form}" for form in forms[1:])]
 
 

@@ -22,8 +22,7 @@ from treadle.passes.regions import first_region
 from treadle.passes.specialize import specialize, specialize_open
 
 MOST_BYTES = (1 << 31) - (1 << 20)
-"""A file with more weights has them in a file beside it: protobuf reads at most 2 GiB."""
-
+"""A larger model has its weights in a file beside it: protobuf reads at most 2 GiB."""
 
 GUARDS = "treadle.guards"
 """The key of a file's metadata that has the conditions under which it is the same model."""
@@ -60,7 +59,8 @@ def convert(
         model: A model as Session takes it.
         path: The file to write; it is replaced once the new one is whole.
         math: "exact" forbids rewrites that round differently.
-        external: Whether weights go to a file beside it, with ".data" behind its name; None: if they have to.
+        external: True writes the weights to a file beside it, whose name ends in ".data"; None does so if the model is
+            larger than MOST_BYTES.
         **options: As Session takes them for this kind of model, such as `outputs`.
 
     Raises:
@@ -103,9 +103,10 @@ def convert(
 
 
 def _optimised(graph: Graph, context: PassContext, samples: Mapping[str, int]) -> tuple[Graph, Facts]:
-    """A copy of `graph` with inferred shapes, simplified if none of them depends on data; what is assumed of sizes.
+    """Return a copy of `graph` with inferred shapes, and the facts about sizes that it relies on.
 
-    `samples` are sizes of open dimensions for decisions that no proof settles. Raises ShapeError if they do not fit.
+    The copy is simplified unless a shape in it depends on data. `samples` are sizes of open dimensions for decisions
+    that no proof settles. Raises ShapeError if they do not fit.
     """
     facts = Facts()
     fixed = {value.name: value.shape for value in graph.inputs if value.shape is not None and is_static(value.shape)}

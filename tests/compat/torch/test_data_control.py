@@ -1,4 +1,4 @@
-"""Scripts whose control flow depends on the elements of tensors: each call decides anew, as in PyTorch.
+"""Scripts whose control flow depends on tensor elements. Each call evaluates the conditions again, as in PyTorch.
 
 The expected numbers are those of PyTorch 2.13.
 """
@@ -97,7 +97,10 @@ def sums_until(x):
 
 
 class Halves(torch.nn.Module):
-    """Divides by the largest element, and halves what is left while it is large."""
+    """Divides x by its largest element if that is over 1.
+
+    Then it halves x, at most 3 times, while the sum of squares is over 0.5.
+    """
 
     def forward(self, x):
         y = x / x.max() if x.max() > 1 else x

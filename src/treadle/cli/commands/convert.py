@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--external/--no-external",
     default=None,
-    help="Write weights to a file beside OUT, OUT.data (default: if they are more than one file may have).",
+    help="Write weights to OUT.data beside OUT (default: only if OUT would exceed the 2 GiB that protobuf reads).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def convert_command(
@@ -41,9 +41,9 @@ def convert_command(
 
     Any engine for ONNX runs the file.
 
-    Constants are folded, shape arithmetic, dead nodes and what does nothing are gone, batch normalisation is in the
-    weights, layer normalisation and softmax are one node each. Names, dtypes and open dimensions of inputs and outputs
-    stay. What ONNX cannot express is refused, and nothing is written then.
+    Constants are folded. Shape arithmetic, dead nodes and nodes without effect are removed. Batch normalisation is
+    folded into the weights. Layer normalisation and softmax are one node each. Inputs and outputs keep their names,
+    dtypes and open dimensions. If ONNX cannot express a node, the command fails and writes nothing.
 
     Example: treadle convert frozen.pb model.onnx
     """

@@ -96,7 +96,7 @@ class NodeArg:
 
     @property
     def content(self) -> str:
-        """Its type; of an optional, that of what it may hold."""
+        """The type of the content of an optional; the type itself for other inputs."""
         return self.type.removeprefix("optional(").removesuffix(")") if self.optional else self.type
 
     @property

@@ -15,7 +15,7 @@ from treadle.compat.onnxruntime.values import OrtValue
 Array = np.ndarray[Any, Any]
 
 _KINDS = {"seq(": 3, "map(": 2}
-"""How types of what is no tensor begin -> the number that messages have for them."""
+"""Prefix of a type that is no tensor -> ONNX Runtime's number for this kind of value, which its messages contain."""
 
 _FIX = " Please fix either the inputs/outputs or the model."
 
@@ -123,7 +123,7 @@ def _check(declared: NodeArg, array: Any) -> None:
     if actual is None:
         raise RuntimeError(f"Numpy_type {array.dtype.num} can't be converted to MLDataType.")
     if declared.type.startswith("sparse_"):
-        return  # it was one: its dense form was checked
+        return  # _from_sparse() has checked the type; the array is the dense form
     if number := next((number for kind, number in _KINDS.items() if declared.content.startswith(kind)), None):
         text = f"input with name: '{declared.name}' expected to be of type: {number} but received a tensor"
         raise error(InvalidArgument, text)

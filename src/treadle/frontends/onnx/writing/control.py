@@ -189,4 +189,4 @@ WRITERS: dict[str, Write] = {
     "call": _call,
     "loop": _loop,
 }
-"""Core op -> what writes it."""
+"""Core op -> the function that writes a node of it."""

@@ -130,7 +130,7 @@ def _softmax(node: Node, w: Writer) -> None:
 
 
 def _layer_norm(node: Node, w: Writer) -> None:
-    """LayerNormalization wants a scale of the normalised shape; others are factors behind it."""
+    """LayerNormalization takes a scale and bias of the normalised shape. Those of other shapes become Mul and Add."""
     x, scale, bias = operand(node, 0), optional(node, 1), optional(node, 2)
     axis = node.attrs["axis"]
     shape = tuple(x.shape or ())[axis:]
@@ -198,4 +198,4 @@ LAYERS: dict[str, Write] = {
     "rms_norm": _rms_norm,
     "softmax": _softmax,
 }
-"""Core op -> what writes it."""
+"""Core op -> the function that writes a node of it."""

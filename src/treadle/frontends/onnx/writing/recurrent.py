@@ -80,4 +80,4 @@ RECURRENT: dict[str, Write] = {
     "lstm": _recurrent("LSTM", 4, gates=4),
     "rnn": _recurrent("RNN", 3, gates=1),
 }
-"""Core op -> what writes it."""
+"""Core op -> the function that writes a node of it."""

@@ -20,7 +20,7 @@ _SAME = {
 
 
 def _then(first: str, then: str) -> Write:
-    """`then` of the result of `first`."""
+    """Return a function that writes a node as `first`, and `then` on its result."""
 
     def write(node: Node, w: Writer) -> None:
         names = [w.name(operand(node, index)) for index in range(len(node.inputs))]
@@ -91,4 +91,4 @@ SCALARS: dict[str, Write] = {
     "shift_left": _shift("LEFT"),
     "shift_right": _shift("RIGHT"),
 }
-"""Scalar operation -> what writes it."""
+"""Scalar operation -> the function that writes a node of it."""

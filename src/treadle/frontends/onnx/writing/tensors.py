@@ -16,9 +16,10 @@ Write = Callable[[Node, Writer], None]
 
 
 def plain(op: str, *attrs: str, integers: tuple[int, ...] = (), **renamed: str) -> Write:
-    """Return what writes a node of the same operands as `op`, an operator of ONNX, has.
+    """Return a function that writes a node as `op`, an ONNX operator with the same operands.
 
-    `attrs` are attributes of one name, `renamed` are ONNX's names of others. The operands `integers` become int64.
+    `attrs` are attributes that have the same name in ONNX. `renamed` maps the ONNX names of the others to theirs here.
+    The operands `integers` become int64.
     """
 
     def write(node: Node, w: Writer) -> None:
@@ -83,12 +84,15 @@ def _cumsum(node: Node, w: Writer) -> None:
 
 
 def _counted(node: Node, w: Writer) -> None:
-    """What an operator of ONNX has found has the size of what it has found already."""
+    """Write `counted` as Identity: results of ONNX operators are no larger than the number of elements found."""
     w.emit("Identity", [w.name(operand(node, 0))], [w.name(node.output)])
 
 
 def found(op: str, axis: int, **renamed: str) -> Write:
-    """Return what writes a node that finds elements along `axis`, whose number is its second result."""
+    """Return a function that writes a node as `op`, which finds elements along `axis`.
+
+    The second result of the node is how many it finds.
+    """
 
     def write(node: Node, w: Writer) -> None:
         result, count = node.outputs
@@ -104,7 +108,7 @@ def found(op: str, axis: int, **renamed: str) -> Write:
 
 
 def _roi_align(node: Node, w: Writer) -> None:
-    """RoiAlign of ONNX has the channels behind the images."""
+    """ONNX's RoiAlign has the channels on axis 1, the core op on the last axis."""
     attrs = node.attrs
     x = w.emit("Transpose", [w.name(operand(node, 0))], perm=(0, 3, 1, 2))
     made = w.emit(
@@ -168,4 +172,4 @@ TENSORS: dict[str, Write] = {
     "trilu": plain("Trilu", "upper", integers=(1,)),
     "unsqueeze": plain("Unsqueeze", integers=(1,)),
 }
-"""Core op -> what writes it."""
+"""Core op -> the function that writes a node of it."""

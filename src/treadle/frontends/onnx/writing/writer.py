@@ -36,11 +36,11 @@ class Writer:
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         """Functions of the model that written nodes call, by domain and name."""
         self.domains: dict[str, int] = {}
-        """Domains beside the standard one that written nodes are of -> version."""
+        """Domain of written nodes, other than the standard one -> its version."""
         self.places: dict[str, tuple[Value, int]] = {}
-        """Names of open dimensions -> an input and its axis."""
+        """Name of an open dimension -> an input that has it, and the axis."""
         self.sizes: dict[object, str] = {}
-        """Expressions of sizes -> the name of what holds them."""
+        """Expression of a size -> the name of the tensor that has its value."""
         self._names: dict[Value, str] = {}
         self._taken: set[str] = set()
         self._title = ""
@@ -59,7 +59,7 @@ class Writer:
         self._names[value] = name
 
     def has_name(self, value: Value) -> bool:
-        """Whether `value` has a name already."""
+        """True if `value` has a name already."""
         return value in self._names
 
     def fresh(self, wanted: str) -> str:
