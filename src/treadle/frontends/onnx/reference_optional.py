@@ -32,7 +32,7 @@ def reference_optionals() -> list[type[OpRun]]:
     class Optional(OpRun):
         op_domain = ""
 
-        def _run(self, x: Any = None, type: Any = None) -> tuple[Any, ...]:  # noqa: A002, ARG002 - an attribute
+        def _run(self, x: Any = None, **_: Any) -> tuple[Any, ...]:  # the attribute `type` does not matter
             return (Nothing() if x is None else x,)
 
     class OptionalGetElement(OpRun):
