@@ -21,6 +21,12 @@ def splat(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
     return k.b.shuffle_vector(one, nothing, lane_numbers((0,) * lanes))
 
 
+def opaque(k: Kernel, value: ir.Value) -> ir.Value:
+    """`value`, a pointer, or a vector of x86-64, such that the optimiser cannot know what it was computed from."""
+    register = "r" if isinstance(value.type, ir.PointerType) else "v"
+    return k.b.call(ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", f"={register},0"), [value])
+
+
 def constant(dtype: DType, value: float, lanes: int = 1) -> ir.Constant:
     """The constant `value` in every lane."""
     return _everywhere(vector(dtype, lanes), repr(float(value)) if dtype.is_float else str(int(value)))

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.types import I8, I16, I32, lanes_of
-from treadle.codegen.emit.vectors import like, splat
+from treadle.codegen.emit.vectors import like, opaque, splat
 from treadle.dtypes import i32
 
 Factor = tuple[ir.Value, ...]
@@ -74,7 +74,7 @@ def dot_of_pairs(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -
     total = k.b.add(addend, _dot_of_halves(k, left, right))
     if not k.target.triple.startswith("x86_64"):
         return total
-    return k.b.call(ir.InlineAsm(ir.FunctionType(total.type, [total.type]), "", "=v,0"), [total])
+    return opaque(k, total)
 
 
 def _dot_of_halves(k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:

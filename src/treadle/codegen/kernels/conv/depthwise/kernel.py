@@ -16,7 +16,7 @@ from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import constant, like, multiply_add, take
-from treadle.codegen.kernels.conv.direct.block import opaque
+from treadle.codegen.kernels.conv.direct.block import loaded_again
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.rows import columns_inside, over_columns, segment_blocks, taps_inside
 from treadle.dtypes import i8, u8
@@ -80,7 +80,7 @@ def _kernel_row(
     """Returns `sums` plus the products of one kernel row."""
     values = list(sums)
     for offset in range(spec.width):
-        add = partial(_add_columns, k, spec, opaque(k, x) if offset else x, weights, offset)
+        add = partial(_add_columns, k, spec, loaded_again(k, x) if offset else x, weights, offset)
         values = over_columns(k, columns, spec.kernel[1], _COLUMNS_AT_ONCE, values, add)
     return values
 
@@ -101,7 +101,7 @@ def _add_columns(
     factors = k.at(weights, k.mul(first, spec.width * spec.lanes), spec.dtype)
     for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
         _columns(k, spec, at, factors, columns, offset, numbers[start : start + _COLUMNS_AT_ONCE], sums)
-        at = opaque(k, at)
+        at = loaded_again(k, at)
 
 
 def _checked_row(

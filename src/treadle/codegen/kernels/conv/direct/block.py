@@ -11,7 +11,7 @@ from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, load_masked, prefetch, store
 from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar, vector
-from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
+from treadle.codegen.emit.vectors import constant, multiply_add, opaque, splat, take
 from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.rows import over_columns
@@ -65,14 +65,13 @@ class Stream:
     constant: Index
 
 
-def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
-    """Returns `pointer` such that the optimiser cannot know where it points.
+def loaded_again(k: Kernel, pointer: ir.Value) -> ir.Value:
+    """Returns `pointer` such that what was loaded from it is loaded again.
 
     Neighbouring kernel columns read mostly the same pixels. If LLVM merged those loads, it would need more registers
     than there are; loading again takes no time.
     """
-    identity = ir.InlineAsm(ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0")
-    return k.b.call(identity, [pointer])
+    return opaque(k, pointer)
 
 
 def blurred(k: Kernel, value: ir.Value) -> ir.Value:
@@ -80,7 +79,7 @@ def blurred(k: Kernel, value: ir.Value) -> ir.Value:
 
     LLVM would broadcast the element again for half a vector, instead of using half of this one.
     """
-    return k.b.call(ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", "=v,0"), [value])
+    return opaque(k, value)
 
 
 def widen(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
@@ -346,7 +345,7 @@ class RegisterBlock:
             for v, width in enumerate(self.widths)
         ]
         if column and self.columns > 1:
-            x = opaque(k, x)
+            x = loaded_again(k, x)
         for p in users:
             position = (p * self.strides[1] + first * self.dilations[1]) * self.pixel
             if self.used_once:
@@ -377,7 +376,7 @@ class RegisterBlock:
             for v in range(self.vectors)
         ]
         if column and self.columns > 1:
-            x = opaque(k, x)
+            x = loaded_again(k, x)
         padding: Factor | None = None
         for p, is_inside in enumerate(inside):
             if is_inside:
