@@ -1,12 +1,11 @@
 #include "treadle/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -25,17 +24,19 @@ const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 class File {
 public:
     explicit File(std::size_t pages) {
-        std::string name = "/tmp/treadle-mapped-XXXXXX";
-        handle = mkstemp(name.data());
-        CHECK(handle >= 0);
-        unlink(name.c_str());
+        CHECK(file_ != nullptr);
         const std::string content(pages * kPage, '\7');
-        CHECK_EQUAL(static_cast<ssize_t>(content.size()), write(handle, content.data(), content.size()));
+        CHECK_EQUAL(static_cast<ssize_t>(content.size()), write(handle(), content.data(), content.size()));
     }
-    ~File() { close(handle); }
-    void cut(std::size_t pages) const { CHECK_EQUAL(0, ftruncate(handle, static_cast<off_t>(pages * kPage))); }
+    ~File() { std::fclose(file_); }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
 
-    int handle = -1;
+    void cut(std::size_t pages) const { CHECK_EQUAL(0, ftruncate(handle(), static_cast<off_t>(pages * kPage))); }
+    int handle() const { return fileno(file_); }
+
+private:
+    std::FILE* const file_ = std::tmpfile();
 };
 
 int read_all(const MappedFile& file) {
@@ -49,8 +50,8 @@ int read_all(const MappedFile& file) {
 
 TREADLE_TEST(a_file_that_is_cut_reads_as_zeros_and_says_so) {
     const File file(4);
-    const MappedFile mapped(file.handle, 0, 4 * kPage, false);
-    const MappedFile other(file.handle, 0, kPage, false);
+    const MappedFile mapped(file.handle(), 0, 4 * kPage, false);
+    const MappedFile other(file.handle(), 0, kPage, false);
     CHECK_EQUAL(4 * 7, read_all(mapped));
     CHECK(!mapped.was_cut());
     file.cut(1);
@@ -63,19 +64,19 @@ TREADLE_TEST(a_file_that_is_cut_reads_as_zeros_and_says_so) {
 
 TREADLE_TEST(a_place_that_was_cut_serves_the_next_file) {
     const File file(2);
-    auto mapped = std::make_unique<MappedFile>(file.handle, 0, 2 * kPage, false);
+    auto mapped = std::make_unique<MappedFile>(file.handle(), 0, 2 * kPage, false);
     file.cut(0);
     CHECK_EQUAL(0, read_all(*mapped));
     mapped.reset();
     const File whole(2);
-    const MappedFile next(whole.handle, static_cast<off_t>(kPage), kPage, true);
+    const MappedFile next(whole.handle(), static_cast<off_t>(kPage), kPage, true);
     CHECK(!next.was_cut());
     CHECK_EQUAL(7, read_all(next));
 }
 
 TREADLE_TEST(released_pages_are_read_again) {
     const File file(3);
-    const MappedFile mapped(file.handle, 0, 3 * kPage, false);
+    const MappedFile mapped(file.handle(), 0, 3 * kPage, false);
     CHECK_EQUAL(3 * 7, read_all(mapped));
     mapped.release(1, 3 * kPage + 5);
     CHECK_EQUAL(3 * 7, read_all(mapped));
@@ -88,7 +89,7 @@ TREADLE_TEST(released_pages_are_read_again) {
 TREADLE_TEST(threads_read_files_that_are_cut_meanwhile) {
     for (int round = 0; round < 20; ++round) {
         const File file(64);
-        const MappedFile mapped(file.handle, 0, 64 * kPage, false);
+        const MappedFile mapped(file.handle(), 0, 64 * kPage, false);
         std::vector<std::thread> threads;
         for (int reader = 0; reader < 3; ++reader) {
             threads.emplace_back([&] {
@@ -105,31 +106,31 @@ TREADLE_TEST(threads_read_files_that_are_cut_meanwhile) {
 
 TREADLE_TEST(files_that_cannot_be_mapped_throw) {
     const File file(1);
-    CHECK_THROWS(std::system_error, MappedFile(file.handle, 0, 0, false));
-    CHECK_THROWS(std::system_error, MappedFile(file.handle, 1, kPage, false));
+    CHECK_THROWS(std::system_error, MappedFile(file.handle(), 0, 0, false));
+    CHECK_THROWS(std::system_error, MappedFile(file.handle(), 1, kPage, false));
     CHECK_THROWS(std::system_error, MappedFile(-1, 0, kPage, false));
     std::vector<std::unique_ptr<MappedFile>> all;
     const auto map_more = [&] {
         while (all.size() <= MappedFile::kMostFiles) {
-            all.push_back(std::make_unique<MappedFile>(file.handle, 0, kPage, false));
+            all.push_back(std::make_unique<MappedFile>(file.handle(), 0, kPage, false));
         }
     };
     CHECK_THROWS(std::system_error, map_more());
     all.pop_back();
-    CHECK_EQUAL(7, read_all(MappedFile(file.handle, 0, kPage, false)));
+    CHECK_EQUAL(7, read_all(MappedFile(file.handle(), 0, kPage, false)));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Sanitizers report such a child, so it runs without them.
 TREADLE_TEST(other_bus_errors_end_the_process) {
     const File file(2);
-    const MappedFile mapped(file.handle, 0, kPage, false);
+    const MappedFile mapped(file.handle(), 0, kPage, false);
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGALRM, SIG_DFL);
         alarm(10);
-        void* const raw = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file.handle, static_cast<off_t>(kPage));
-        if (ftruncate(file.handle, static_cast<off_t>(kPage)) != 0) _exit(1);
+        void* const raw = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file.handle(), static_cast<off_t>(kPage));
+        if (ftruncate(file.handle(), static_cast<off_t>(kPage)) != 0) _exit(1);
         _exit(*static_cast<volatile char*>(raw));
     }
     int status = 0;
