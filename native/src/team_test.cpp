@@ -131,23 +131,15 @@ TREADLE_TEST_WORKERS(concurrent_callers_each_get_their_results) {
 TREADLE_TEST(limits_may_change_during_runs) {
     Team team("t", {4, 4});
     RandomDag dag(11, 80, 500);
-    std::atomic<bool> stop{false};
-    std::thread changer([&] {
-        std::mt19937 random(1);
-        while (!stop) {
-            team.set_limits({1 + static_cast<int>(random() % 6), 1 + static_cast<int>(random() % 6)});
-            std::this_thread::sleep_for(200us);
+    while_limits_change(team, 6, [&] {
+        std::vector<std::thread> callers;
+        for (int c = 0; c < 3; ++c) {
+            callers.emplace_back([&] {
+                for (int i = 0; i < 150; ++i) dag.run(team);
+            });
         }
+        for (std::thread& caller : callers) caller.join();
     });
-    std::vector<std::thread> callers;
-    for (int c = 0; c < 3; ++c) {
-        callers.emplace_back([&] {
-            for (int i = 0; i < 150; ++i) dag.run(team);
-        });
-    }
-    for (std::thread& caller : callers) caller.join();
-    stop = true;
-    changer.join();
     team.set_limits({1, 1});
     dag.run(team);
     CHECK_EQUAL(1, team.limits().intra_op);

@@ -236,14 +236,6 @@ TREADLE_TEST_WORKERS(runs_with_loops_of_all_priorities_end) {
 
 TREADLE_TEST_WORKERS(runs_with_loops_end_while_limits_change_and_runs_are_cancelled) {
     Team team("t", {workers, workers});
-    std::atomic<bool> stop{false};
-    std::thread changer([&] {
-        std::mt19937 random(1);
-        while (!stop) {
-            team.set_limits({1 + static_cast<int>(random() % 3), 1 + static_cast<int>(random() % 3)});
-            std::this_thread::sleep_for(200us);
-        }
-    });
     std::vector<RandomDag> dags;
     for (std::uint64_t seed = 0; seed < 3; ++seed) dags.emplace_back(seed, 12);
     const auto body = host_steps(2, [] { std::this_thread::sleep_for(10us); });
@@ -264,15 +256,15 @@ TREADLE_TEST_WORKERS(runs_with_loops_end_while_limits_change_and_runs_are_cancel
         }
         if (other.joinable()) other.join();
     };
-    std::vector<std::thread> clients;
-    for (int client = 0; client < 4; ++client) {
-        clients.emplace_back([&, client] {
-            for (int i = 0; i < 9; ++i) around(client, i);
-        });
-    }
-    for (std::thread& client : clients) client.join();
-    stop = true;
-    changer.join();
+    while_limits_change(team, 3, [&] {
+        std::vector<std::thread> clients;
+        for (int client = 0; client < 4; ++client) {
+            clients.emplace_back([&, client] {
+                for (int i = 0; i < 9; ++i) around(client, i);
+            });
+        }
+        for (std::thread& client : clients) client.join();
+    });
     CHECK_EQUAL(0, team.status().slots);
     run(team, *nested);
 }

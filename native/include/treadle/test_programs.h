@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "treadle/check.h"
@@ -58,6 +60,22 @@ struct Builder {
         return std::make_unique<Program>(steps, tasks, successors, buffers, arena_bytes, scratch_bytes);
     }
 };
+
+// while_limits_change() calls `work` while another thread sets limits of the team from 1 to `most`.
+template <typename Work>
+void while_limits_change(Team& team, unsigned most, const Work& work) {
+    std::atomic<bool> stop{false};
+    std::thread changer([&] {
+        std::mt19937 random(1);
+        while (!stop) {
+            team.set_limits({1 + static_cast<int>(random() % most), 1 + static_cast<int>(random() % most)});
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+    });
+    work();
+    stop = true;
+    changer.join();
+}
 
 // RandomDag is a program of `count` tasks with random edges and chunks. Each chunk adds its task's number and the sum
 // of its predecessors' cells to its own cell. Cells are plain memory, so a violated dependency gives a wrong sum, and a
