@@ -81,37 +81,35 @@ private:
 };
 
 // Returns how many steps of `busy` have begun when a run of this priority is served that is called in step kWaitAt.
-int steps_before(Team& team, Steps& steps, Program& busy, int priority, double cost_ns = kCostly) {
+int steps_before(Team& team, Steps& steps, Program& busy, int priority, double cost_ns = kCostly,
+                 int busy_priority = 0) {
     int before = 0;
     const auto urgent = host_steps(1, [&] { before = steps.count(); }, cost_ns);
-    std::thread client([&] { run(team, busy); });
+    std::thread client([&] { run(team, busy, busy_priority); });
     steps.await();
     run(team, *urgent, priority);
     client.join();
     return before;
 }
 
-}  // namespace
-
-TREADLE_TEST(a_run_of_higher_priority_waits_for_one_iteration) {
+// Checks that a run of higher priority waits for only one step of a loop, on the parallel path, which costly bodies
+// take, and on the serial path.
+void check_it_waits_for_one_step(int steps_of_body, int iterations) {
     Team team("t", {1, 1});
     for (const double cost : {kCostly, 10.0}) {
         Steps steps(team);
-        const auto busy = loop(host_steps(1, [&] { steps.step(); }, cost), 200);
+        const auto busy = loop(host_steps(steps_of_body, [&] { steps.step(); }, cost), iterations);
         CHECK_EQUAL(Steps::kWaitAt, steps_before(team, steps, *busy, 1));
-        CHECK_EQUAL(200, steps.count());
+        CHECK_EQUAL(steps_of_body * iterations, steps.count());
     }
     CHECK_EQUAL(0, team.status().slots);
 }
 
-TREADLE_TEST(a_run_of_higher_priority_waits_for_one_op_of_a_body) {
-    Team team("t", {1, 1});
-    for (const double cost : {kCostly, 10.0}) {
-        Steps steps(team);
-        const auto busy = loop(host_steps(200, [&] { steps.step(); }, cost), 1);
-        CHECK_EQUAL(Steps::kWaitAt, steps_before(team, steps, *busy, 1));
-    }
-}
+}  // namespace
+
+TREADLE_TEST(a_run_of_higher_priority_waits_for_one_iteration) { check_it_waits_for_one_step(1, 200); }
+
+TREADLE_TEST(a_run_of_higher_priority_waits_for_one_op_of_a_body) { check_it_waits_for_one_step(200, 1); }
 
 TREADLE_TEST(a_run_of_higher_priority_waits_for_one_iteration_of_loops_30_deep) {
     Team team("t", {1, 1});
@@ -145,13 +143,7 @@ TREADLE_TEST(a_part_has_the_priority_of_its_run) {
     Team team("t", {1, 1});
     Steps steps(team);
     const auto busy = loop(host_steps(1, [&] { steps.step(); }), 50);
-    int before = 0;
-    const auto other = host_steps(1, [&] { before = steps.count(); });
-    std::thread client([&] { run(team, *busy, -5); });
-    steps.await();
-    run(team, *other, -4);
-    client.join();
-    CHECK_EQUAL(Steps::kWaitAt, before);
+    CHECK_EQUAL(Steps::kWaitAt, steps_before(team, steps, *busy, -4, kCostly, -5));
 }
 
 // The step around the run in front holds a lock that the other run needs.
