@@ -66,17 +66,15 @@ std::shared_ptr<DataStage> stage_of(std::vector<std::size_t> element_bytes, Data
 DataStage::Source growing_body(std::int64_t last) {
     // Slots: 0: cells, 1: 1, 2: 0, 3: last, 4: cost, 5: cells + 1
     Binder binder(1, {1, 0, last, std::bit_cast<Slot>(kCostly)}, {{static_cast<std::int32_t>(BinderOp::add), 0}}, {0, 1});
-    TemplateSpec spec;
-    for (std::int64_t i = 0; i < 5; ++i) spec.buffers.push_back({BufferKind::bound, i});
     StepTemplate step;
     step.kernel = grow;
     for (const std::int64_t buffer : {2, 3, 4, 0, 1}) step.pointers.push_back({buffer, 2});
     step.args = {0, 3};
     step.chunks = 1;
     step.cost_ns = 4;
-    spec.steps = {step};
-    spec.tasks = {{0, 1, 0, false}};
-    spec.successors = {{}};
+    std::vector<BufferSpec> buffers;
+    for (std::int64_t i = 0; i < 5; ++i) buffers.push_back({BufferKind::bound, i});
+    TemplateSpec spec = one_step(std::move(step), std::move(buffers));
     spec.scratch_bytes = 2;
     spec.requested = {5, 1};
     return {std::make_shared<const ProgramTemplate>(std::move(binder), std::move(spec)), {0}, {0, 1, 1}, {}};

@@ -37,17 +37,13 @@ std::shared_ptr<ProgramTemplate> increments(Kernel kernel = increment) {
                   {op(BinderOp::sub, 0), op(BinderOp::is_negative, 2), op(BinderOp::logical_not, 3),
                    op(BinderOp::sub, 4), op(BinderOp::is_negative, 6), op(BinderOp::logical_not, 7)},
                   {0, 2, 5, 6, 3, 0, 8, 9});
-    TemplateSpec spec;
-    spec.buffers = {{BufferKind::bound, 0}, {BufferKind::bound, 1}};
     StepTemplate step;
     step.kernel = kernel;
     step.pointers = {{1, 1}, {0, 1}};
     step.args = {0};
     step.chunks = 2;
     step.cost_ns = 4;
-    spec.steps = {step};
-    spec.tasks = {{0, 1, 0, false}};
-    spec.successors = {{}};
+    TemplateSpec spec = one_step(std::move(step), {{BufferKind::bound, 0}, {BufferKind::bound, 1}});
     spec.scratch_bytes = 1;
     spec.guards = {7, 10};
     if (kernel != nullptr) spec.requested = {0};

@@ -6,6 +6,7 @@
 #include "treadle/check.h"
 #include "treadle/context.h"
 #include "treadle/team.h"
+#include "treadle/test_programs.h"
 
 namespace treadle::testing {
 
@@ -27,17 +28,13 @@ ProgramTemplate cells_template() {
     Binder binder(1, {0, 8, 1, std::bit_cast<Slot>(100.0)},
                   {{static_cast<std::int32_t>(BinderOp::mul), 0}, {static_cast<std::int32_t>(BinderOp::min), 2}},
                   {0, 2, 0, 3});
-    TemplateSpec spec;
-    spec.buffers = {{BufferKind::arena, 5}, {BufferKind::bound, 0}};
     StepTemplate step;
     step.kernel = sum_cells;
     step.pointers = {{0, 1}, {1, 1}};
     step.args = {0};
     step.chunks = 6;
     step.cost_ns = 4;
-    spec.steps = {step};
-    spec.tasks = {{0, 1, 0, false}};
-    spec.successors = {{}};
+    TemplateSpec spec = one_step(std::move(step), {{BufferKind::arena, 5}, {BufferKind::bound, 0}});
     spec.scratch_bytes = 1;
     spec.requested = {5};
     return {std::move(binder), std::move(spec)};

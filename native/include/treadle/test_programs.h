@@ -11,6 +11,7 @@
 
 #include "treadle/check.h"
 #include "treadle/program.h"
+#include "treadle/program_template.h"
 #include "treadle/team.h"
 
 namespace treadle::testing {
@@ -60,6 +61,16 @@ struct Builder {
         return std::make_unique<Program>(steps, tasks, successors, buffers, arena_bytes, scratch_bytes);
     }
 };
+
+// one_step() makes the spec of a template that has only this step, in a task of its own.
+inline TemplateSpec one_step(StepTemplate step, std::vector<BufferSpec> buffers) {
+    TemplateSpec spec;
+    spec.buffers = std::move(buffers);
+    spec.steps = {std::move(step)};
+    spec.tasks = {{0, 1, 0, false}};
+    spec.successors = {{}};
+    return spec;
+}
 
 // while_limits_change() calls `work` while another thread sets limits of the team from 1 to `most`.
 template <typename Work>
