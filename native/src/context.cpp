@@ -31,8 +31,8 @@ void release(std::unique_ptr<Context> run) {
     program.release(std::move(run));
 }
 
-const Context& outermost(const Context& run) {
-    const Context* outermost = &run;
+Context& outermost(Context& run) {
+    Context* outermost = &run;
     while (outermost->outer != nullptr) outermost = outermost->outer;
     return *outermost;
 }

@@ -107,9 +107,8 @@ void Scheduler::enqueue_run(Context& run) {
 
 // Begins a turn of the run, or of the one that it is a part of, unless one has begun.
 void Scheduler::begin_turn(Context& run) {
-    Context* whole = &run;
-    while (whole->outer != nullptr) whole = whole->outer;
-    if (whole->turn_began_ns == 0) whole->turn_began_ns = monotonic_ns();
+    Context& whole = outermost(run);
+    if (whole.turn_began_ns == 0) whole.turn_began_ns = monotonic_ns();
 }
 
 // Queues a run whose turn is over again, together with its parts. `run` is it or one of the parts.
@@ -122,7 +121,7 @@ void Scheduler::end_turn_if_over(Context& run) {
     for (Context* other : runs_) {
         if (&outermost(*other) == &whole) again.push_back(other);
     }
-    std::erase_if(runs_, [&](const Context* other) { return &outermost(*other) == &whole; });
+    std::erase_if(runs_, [&](Context* other) { return &outermost(*other) == &whole; });
     for (Context* each : again) {
         enqueue_run(*each);
         each->turn_began_ns = 0;

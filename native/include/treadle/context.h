@@ -101,7 +101,7 @@ void release(std::unique_ptr<Context> run);
 // The functions below need the scheduler's lock.
 
 // outermost() returns the run that `run` is a part of, directly or through other parts; else `run` itself.
-const Context& outermost(const Context& run);
+Context& outermost(Context& run);
 // remaining_ns() estimates the cost of the run's unfinished tasks.
 double remaining_ns(const Context& run);
 // seed() sets `pending` and `finished_tasks` as if the first `done` tasks of Program::order() had finished.
