@@ -183,14 +183,15 @@ void bind_template(nb::module_& m) {
              nb::arg("functions") = std::vector<nb::object>(), nb::arg("shares_id") = false,
              "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
              "offset) of each; empty: each in its own. `functions` are the callables of the steps without a kernel, in order.\n"
-             "If `shares_id`, its id is program_id.")
+             "If `shares_id` is true, the program's id is program_id.")
         .def("evaluate_next", &evaluate_next, nb::arg("rebinding"), nb::arg("symbols"),
              "Return the requested sizes of the next bind_next() for the symbols' values. Raises as evaluate() does.")
         .def("bind_next", &bind_next, nb::arg("rebinding"), nb::arg("bound").none(), nb::arg("outputs") = Pairs(),
              nb::arg("max_workers") = std::vector<int>(),
-             "Bind the program `bound`, which this function has returned for the rebinding, to the sizes of evaluate_next(), and\n"
-             "return it; return a new one for None, and while a run uses it. No run of it may begin meanwhile.")
-        .def_prop_ro("program_id", &ProgramTemplate::program_id, "The id, in trace events, of programs that share it.")
+             "Bind `bound`, a program that this function has returned for the rebinding, to the sizes of evaluate_next(), and\n"
+             "return it. Return a new program if `bound` is None or in use by a run. No run of it may begin meanwhile.")
+        .def_prop_ro("program_id", &ProgramTemplate::program_id, 
+                     "The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
                      "How many arenas its programs have allocated so far.");
 }

@@ -45,8 +45,8 @@ Range* range_of(std::uintptr_t address) {
     return nullptr;
 }
 
-// Puts a page of zeros at `page`. A system call without libc, whose mmap() may be replaced, as by ThreadSanitizer, which
-// takes it for a write that other readers race with.
+// Puts a page of zeros at `page`. It calls the system directly: ThreadSanitizer replaces libc's mmap(), and would report
+// a race with threads that read the page.
 bool put_zeros(std::uintptr_t page) {
     const long found = syscall(SYS_mmap, page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     return found == static_cast<long>(page);

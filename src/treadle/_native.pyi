@@ -302,7 +302,7 @@ class ProgramTemplate:
         self, sizes: Sizes, outputs: Sequence[tuple[int, int]] = (), max_workers: Sequence[int] = (),
         functions: Sequence[Callable[[tuple[int, ...]], None] | ControlStep] = (), shares_id: bool = False
     ) -> Program:  # fmt: skip
-        """Return a Program for the sizes; releases the GIL. If `shares_id`, its id is program_id.
+        """Return a Program for the sizes; releases the GIL. If `shares_id` is true, its id is program_id.
 
         `outputs` says where the outputs lie, which the last bound indices stand for: (number of the memory after that
         of the inputs, byte offset) of each; empty: each in its own. `max_workers` replaces the caps unless it is empty.
@@ -313,24 +313,24 @@ class ProgramTemplate:
     def evaluate_next(self, rebinding: Rebinding, symbols: Sequence[int]) -> list[int]:
         """Return the requested sizes of the next bind_next() for the symbols' values.
 
-        From the second time on it computes only what depends on symbols whose values differ. Raises as evaluate()
-        does; the rebinding is unchanged then.
+        Once a program is bound, it computes only what depends on symbols whose values differ from those of that
+        program. Raises as evaluate() does; evaluate_next() must then succeed before the next bind_next().
         """
 
     def bind_next(
         self, rebinding: Rebinding, bound: Program | None, outputs: Sequence[tuple[int, int]] = (),
         max_workers: Sequence[int] = ()
     ) -> Program:  # fmt: skip
-        """Bind the program `bound`, which this function has returned for `rebinding`, to the sizes of evaluate_next().
+        """Bind `bound`, a program that this function has returned for `rebinding`, to the sizes of evaluate_next().
 
-        Returns it, or a new program for None and while a run uses it. No run of it may begin, and no caps may be set,
-        meanwhile. All steps must be kernels. Raises as bind() does; the program and the rebinding must then not be
-        used.
+        Returns `bound`, or a new program if it is None or in use by a run. No run of it may begin, and no caps may be
+        set, meanwhile. All steps must be kernels. Raises as bind() does; the program and the rebinding must then not
+        be used.
         """
 
     @property
     def program_id(self) -> int:
-        """The id, in trace events, of programs that share it."""
+        """The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`."""
     @property
     def arena_allocations(self) -> int:
         """How many arenas its programs have allocated so far."""

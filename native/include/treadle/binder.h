@@ -103,8 +103,8 @@ public:
     // of symbols.
     std::vector<Slot> evaluate(std::span<const std::int64_t> symbols) const;
 
-    // update() computes anew those of `slots`, which evaluate() returned, that depend on symbols whose values differ.
-    // Throws as evaluate() does; the slots must then not be used.
+    // update() changes slots that evaluate() returned to those of other values of the symbols. It computes only the
+    // slots that depend on symbols whose values differ. Throws as evaluate() does; the slots must then not be used.
     void update(std::vector<Slot>& slots, std::span<const std::int64_t> symbols) const;
 
     std::size_t symbols() const { return symbols_; }

@@ -74,10 +74,11 @@ public:
     // run() runs the program for the sizes as a part of the run around the calling step. `operands` are its inputs,
     // `outputs` the SizedMemory of each output.
     void run(std::span<const std::int64_t> sizes, std::span<void* const> operands, std::span<void* const> outputs);
-    // move() binds to the sizes a binding that no run uses; `moving` is what move() has returned before, or null. Returns
-    // null where that cannot be done; bind() then serves the sizes.
+    // move() binds `moving`, which move() has returned before and no run uses, to the sizes and returns it. Null stands
+    // for the one that put_back() has kept, or a new one. Returns null if that is not possible; the caller then uses
+    // bind().
     std::unique_ptr<Moving> move(std::unique_ptr<Moving> moving, std::span<const std::int64_t> sizes);
-    // cap() gives a binding that is not kept the caps in force.
+    // cap() sets the caps in force for a binding that move() has returned, which set_caps() does not reach.
     void cap(Moving& moving) const;
     // put_back() keeps the binding, which may be null, for a later move().
     void put_back(std::unique_ptr<Moving> moving);

@@ -161,10 +161,11 @@ public:
     // runs in progress. Any thread that holds no lock of the core may call it. Throws std::invalid_argument, and then
     // changes nothing, for a wrong count or a negative cap.
     void set_caps(std::span<const int> max_workers);
-    // renumber() gives a program that no run uses what depends on sizes anew: arguments, offsets, chunks, costs, caps,
-    // priorities and memory. The arguments are as in the constructor, with the same kernels, numbers of arguments and
-    // pointers, kinds of buffers, and tasks but for their priorities. Returns false, and changes nothing, if a run uses
-    // the program. No run may begin, and no caps may be set, meanwhile. After an exception it must not be used.
+    // renumber() replaces everything that depends on sizes: arguments, offsets, chunks, costs, caps, priorities and
+    // memory. The arguments are those of the constructor. Kernels, numbers of arguments and pointers, kinds of buffers,
+    // and tasks but for their priorities must be those of this program. Returns false, and changes nothing, if a run
+    // uses the program. No run may begin, and no caps may be set, meanwhile. After an exception the program must not be
+    // used.
     bool renumber(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
                   const std::vector<BufferSpec>& buffers, std::int64_t arena_bytes, std::int64_t scratch_bytes);
     // max_workers() returns how many workers may share the task; kAnyWorkers if its step has no cap.

@@ -92,8 +92,9 @@ public:
     // time. All steps of the template must have kernels.
     class Rebinding;
 
-    // evaluate() with a Rebinding returns the sizes of the next bind() or rebind(). From the second time on it computes only
-    // what depends on symbols whose values differ. Throws as evaluate() does; the rebinding is unchanged then.
+    // evaluate() with a Rebinding returns the sizes of the next bind() or rebind(). Once a program is bound, it computes
+    // only what depends on symbols whose values differ from those of that program. Throws as evaluate() does; evaluate()
+    // must then succeed before the next bind() or rebind().
     const Sizes& evaluate(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
 
     // bind() with a Rebinding makes a program for the sizes that evaluate() has returned. Throws as bind() does; the
