@@ -137,7 +137,8 @@ nb::object fit(const DeclaredArrays& self, nb::handle given) {
 }  // namespace
 
 void bind_declared_arrays(nb::module_& m) {
-    nb::class_<DeclaredArrays>(m, "DeclaredArrays", "The declared inputs of a session, which recognise arrays that need no closer look.")
+    nb::class_<DeclaredArrays>(m, "DeclaredArrays",
+                               "The declared inputs of a session, which recognise arrays that need no closer look.")
         .def(nb::new_(&make), nb::arg("array_type"), nb::arg("inputs"),
              "`array_type` is NumPy's type of arrays, which lives as long as the process. `inputs` are (name, dtype, shape) of\n"
              "each: an int in a shape is a size, a str an open dimension.")

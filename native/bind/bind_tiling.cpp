@@ -72,7 +72,8 @@ void bind_tiling(nb::module_& m) {
     m.def("units_per_chunk", &treadle::units_per_chunk, nb::arg("units"), nb::arg("ns_per_unit"),
           nb::arg("multiple") = 1, "Return the units of a chunk, a multiple of `multiple`; 1 if there are no units.");
     m.def("choose_grid", &choose_grid, nb::arg("blocks"), nb::arg("panels"), nb::arg("batches"), nb::arg("block_ns"),
-          nb::arg("a_bytes"), nb::arg("b_bytes"), nb::arg("l2"), nb::arg("copies"), nb::arg("share"), nb::arg("l2_bytes_per_ns"), nb::arg("l3_bytes_per_ns"),
+          nb::arg("a_bytes"), nb::arg("b_bytes"), nb::arg("l2"), nb::arg("copies"), nb::arg("share"),
+          nb::arg("l2_bytes_per_ns"), nb::arg("l3_bytes_per_ns"),
           "Return the batches, blocks and panels of each chunk of a batch of matrix products.");
     m.def("partition_conv", &partition_conv, nb::arg("units"), nb::arg("groups"), nb::arg("ns"),
           nb::arg("weight_bytes"), nb::arg("x_bytes"), nb::arg("l3_shared_bytes_per_ns"),

@@ -102,8 +102,8 @@ void record(const Context& run, const Worker& worker, std::int64_t step, std::in
     }
     Buffer& buffer = buffer_of_this_thread();
     const std::lock_guard lock(buffer.mutex);
-    buffer.events.push_back({run.program.id(), outermost->run_id, step, worker.traced_team, worker.slot_holder->slot, buffer.thread,
-                             start_ns, end_ns, chunks, iteration});
+    buffer.events.push_back({run.program.id(), outermost->run_id, step, worker.traced_team, worker.slot_holder->slot,
+                             buffer.thread, start_ns, end_ns, chunks, iteration});
 }
 
 }  // namespace treadle

@@ -55,7 +55,8 @@ double input_cost(const WinogradRequest& request, std::int64_t tiles, std::int64
     if (request.fused) return cost;
     const double bytes =
         real(request.points) * real(groups) * real(tiles) * real(request.in_blocks) * real(request.vector_bytes);
-    return cost + request.call_cost + bytes * kPasses * request.l3_byte_cost * (2 * bytes > real(request.l2) ? 1.0 : kCachedShare);
+    const double share = 2 * bytes > real(request.l2) ? 1.0 : kCachedShare;
+    return cost + request.call_cost + bytes * kPasses * request.l3_byte_cost * share;
 }
 
 // Returns the cost of everything after the transform of the input.
