@@ -77,10 +77,10 @@ DeclaredArrays* make(nb::handle array_type, std::vector<PyInput> inputs) {
 }
 
 // Returns a new tuple of these numbers.
-nb::object to_tuple(const std::int64_t* numbers, std::size_t count) {
-    nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+nb::object to_tuple(const std::vector<std::int64_t>& numbers) {
+    nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
     if (!made.is_valid()) throw nb::python_error();
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
         PyObject* const number = PyLong_FromLongLong(numbers[i]);
         if (number == nullptr) throw nb::python_error();
         PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), number);
@@ -127,7 +127,7 @@ nb::object fit(const DeclaredArrays& self, nb::handle given) {
         if (array == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
         if (!fits(self, input, array, shape, sizes)) return nb::none();
         arrays.append(nb::borrow(array));
-        PyTuple_SET_ITEM(shapes.ptr(), static_cast<Py_ssize_t>(i), to_tuple(shape.data(), shape.size()).release().ptr());
+        PyTuple_SET_ITEM(shapes.ptr(), static_cast<Py_ssize_t>(i), to_tuple(shape).release().ptr());
     }
     nb::dict by_name;
     for (std::size_t i = 0; i < sizes.size(); ++i) by_name[self.symbols[i]] = sizes[i];
