@@ -24,6 +24,7 @@ bool Scheduler::can_be_abandoned(const Context& run) const {
 void Scheduler::abandon(Context& run) {
     const bool lent_in_use = run.caller->borrows_slot && !run.lent_permit_free;
     permits_used_ -= run.ops - (lent_in_use ? 1 : 0);
+    // The permits of these ops include those that parts have returned already.
     for (Context* part : runs_) {
         if (&outermost(*part) == &run && std::exchange(part->lent_permit_returned, false)) ++permits_used_;
     }

@@ -55,9 +55,9 @@ void Scheduler::release_slot(Worker& worker) {
     worker.slot = -1;
 }
 
-// Returns the slot and, as soon as no worker uses it, the permit that a nested caller borrows. It then competes for
-// both like other callers, until its run ends. Only where the steps around it may wait (Request::may_wait): a step that
-// holds a lock could wait for a slot whose holder waits for that lock.
+// Returns the slot that a nested caller borrows and, as soon as no worker uses it, the permit. Until its run ends, the
+// caller then competes for both like other callers. This is allowed only if no step around it holds a lock
+// (Request::may_wait): else the caller could wait for a slot whose holder waits for that lock.
 void Scheduler::return_loan(Worker& caller) {
     if (!caller.borrows_slot) return;
     Context& run = *caller.own_run;
