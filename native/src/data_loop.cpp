@@ -87,7 +87,8 @@ public:
     }
 
 private:
-    // Binds the body to the sizes of this iteration. Where they change, one program serves one iteration after another.
+    // Binds the body to the sizes of this iteration. If they differ from the last ones, the same program is bound again
+    // where that is possible.
     void bind() {
         if (binding_ != nullptr && bound_sizes_ == sizes_) {
             if (moving_) loop_.body->cap(*moving_);

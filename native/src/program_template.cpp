@@ -237,7 +237,7 @@ void ProgramTemplate::locate(Parts& parts, std::span<const Location> outputs) co
     }
 }
 
-// Sets the offsets of the buffers in the arena. They stay where the sizes do.
+// Sets the offsets of the buffers in the arena. If all have the sizes of the last call, their offsets stay.
 void ProgramTemplate::assign_arena(Parts& parts, const Sizes& sizes) const {
     bool is_placed = parts.bytes.size() == parts.buffers.size();
     parts.bytes.resize(parts.buffers.size());
