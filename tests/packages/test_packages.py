@@ -1,7 +1,7 @@
 """Packages that use onnxruntime give the same answers on treadle, without a change of theirs.
 
-`scripts/test_packages` installs them; each brings its models, or the program trains them. `known` has licences and
-versions.
+`scripts/test_packages` installs them; each brings its models, or the program trains or makes them. `known` has licences
+and versions.
 """
 
 from __future__ import annotations

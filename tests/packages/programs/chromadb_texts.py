@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
 from chromadb.utils.embedding_functions.onnx_mini_lm_l6_v2 import ONNXMiniLM_L6_V2
-from graphs import TEXTS, write_encoder
+from graphs import TEXTS, numbers, write_encoder
 
 _FILES = (
     "config.json",
@@ -25,13 +25,8 @@ def prepare() -> Callable[[], list[tuple[str, float]]]:
     place = Path(tempfile.mkdtemp())
     ONNXMiniLM_L6_V2.DOWNLOAD_PATH = place
     folder = place / ONNXMiniLM_L6_V2.EXTRACTED_FOLDER_NAME
-    write_encoder(folder, folder / "model.onnx")
+    write_encoder(folder)
     for name in _FILES:
         (folder / name).touch()
     embed = DefaultEmbeddingFunction()
-
-    def answers() -> list[tuple[str, float]]:
-        found = embed(list(TEXTS))
-        return [(text, float(number)) for text, vector in zip(TEXTS, found, strict=True) for number in vector[:8]]
-
-    return answers
+    return lambda: numbers(embed(list(TEXTS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class Builder:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
 
 
-def encoder(vocabulary: int, width: int = 192, heads: int = 6, layers: int = 4) -> ModelProto:
+def encoder(vocabulary: int, width: int, heads: int = 6, layers: int = 4) -> ModelProto:
     """Return a BERT: input_ids, attention_mask and token_type_ids [batch, length] -> last_hidden_state."""
     g = Builder(0)
     each = width // heads
@@ -185,8 +186,13 @@ def voice(symbols: int, width: int = 96) -> ModelProto:
 TEXTS = ("one team of threads", "every model runs in order and waits for work without making another team", "work")
 
 
-def write_encoder(folder: Path, model: Path) -> int:
-    """Write `encoder` to `model`, and a tokenizer of the words of TEXTS to `folder`. Returns its width."""
+def numbers(vectors: Iterable[Any]) -> list[tuple[str, float]]:
+    """Return the first numbers of the vector of each of TEXTS, as answers."""
+    return [(text, float(number)) for text, vector in zip(TEXTS, vectors, strict=True) for number in vector[:8]]
+
+
+def write_tokenizer(folder: Path) -> int:
+    """Write a tokenizer of the words of TEXTS to `folder`. Returns the size of its vocabulary."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -198,7 +204,6 @@ def write_encoder(folder: Path, model: Path) -> int:
     ends = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A $B [SEP]", ends)
     folder.mkdir(parents=True, exist_ok=True)
-    model.parent.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
     contents = {
@@ -208,5 +213,10 @@ def write_encoder(folder: Path, model: Path) -> int:
     }
     for name, content in contents.items():
         (folder / name).write_text(json.dumps(content))
-    model.write_bytes(encoder(len(vocabulary)).SerializeToString())
-    return 192
+    return len(vocabulary)
+
+
+def write_encoder(folder: Path, width: int = 192) -> None:
+    """Write a tokenizer of the words of TEXTS and an `encoder` of them, model.onnx, to `folder`."""
+    vocabulary = write_tokenizer(folder)
+    (folder / "model.onnx").write_bytes(encoder(vocabulary, width).SerializeToString())
