@@ -1,8 +1,9 @@
-"""Runs of one session that several threads make at the same time."""
+"""Runs that are in progress at the same time."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,3 +28,9 @@ def assert_same_bits_at_once(session: treadle.Session, given: Sequence[Mapping[s
         thread.join()
 
     assert not faults
+
+
+def wait_for_a_run(pool: treadle.Pool) -> None:
+    """Return once a run has a slot of `pool`."""
+    while pool.threads.status()["slots"] == 0:
+        time.sleep(0.001)

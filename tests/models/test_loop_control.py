@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 
 import treadle
+from tests.models.at_once import wait_for_a_run
 from tests.models.small import FLOAT, ModelWriter, node
 from tests.models.test_data_loops import INT64, X, assert_in_the_run, body, endless, growing
 from treadle.errors import RunCancelledError, RunTimeoutError
@@ -72,7 +73,8 @@ def test_a_loop_inside_a_growing_one_ends_with_its_run(threads: int) -> None:
     assert_in_the_run(session)
     token = treadle.CancelToken()
     future = session.run_async(given, pool=pool, cancel=token)
-    time.sleep(0.05)
+    wait_for_a_run(pool)
+    time.sleep(0.05)  # the loop inside has begun by then
     token.cancel()
     with pytest.raises(RunCancelledError):
         future.result()
@@ -90,8 +92,7 @@ def test_a_run_of_higher_priority_goes_before_the_next_iteration() -> None:
             session.run(given, timeout=1)  # compiles
         token = treadle.CancelToken()
         future = session.run_async(given, cancel=token)
-        while pool.threads.status()["slots"] == 0:
-            time.sleep(0.001)
+        wait_for_a_run(pool)
         for _ in range(3):
             found = urgent.run(short, priority=1, timeout=60)
             assert all(found[name].tobytes() == result.tobytes() for name, result in wanted.items())

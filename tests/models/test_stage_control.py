@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import treadle
+from tests.models.at_once import wait_for_a_run
 from tests.models.small import FLOAT, ModelWriter
 from treadle.errors import RunCancelledError, RunTimeoutError
 
@@ -123,8 +124,7 @@ def test_runs_with_bodies_in_stages_go_by_priority(tmp_path: Path) -> None:
     with treadle.trace(tmp_path / "trace.json") as recording:
         token = treadle.CancelToken()
         holder = sessions[-1].run_async({**given, "count": np.array(1 << 40)}, cancel=token, priority=4)
-        while pool.threads.status()["slots"] == 0:
-            time.sleep(0.001)
+        wait_for_a_run(pool)
         clients = []
         for number, priority in enumerate(priorities):
             run = {"inputs": {**given, "count": np.array(100)}, "priority": priority}
