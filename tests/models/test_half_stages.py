@@ -25,9 +25,9 @@ def halves(w: ModelWriter, *shape: int) -> str:
 
 
 def chosen_rows(w: ModelWriter) -> str:
-    """The rows of x with a sum above 0, in order."""
-    sums = w.op("ReduceMax", "x", axes=[1], keepdims=0)
-    places = w.op("NonZero", w.op("Greater", sums, w.constant(np.float16(1))))
+    """Returns the rows of x whose largest number is above 1, in order."""
+    largest = w.op("ReduceMax", "x", axes=[1], keepdims=0)
+    places = w.op("NonZero", w.op("Greater", largest, w.constant(np.float16(1))))
     return w.op("Gather", "x", w.op("Squeeze", places, w.constant(np.array([0]))), axis=0)
 
 
@@ -43,14 +43,14 @@ def normalised(w: ModelWriter) -> str:
 
 
 def best(w: ModelWriter) -> str:
-    """So many largest numbers as a float16 says."""
+    """Returns the negatives of as many of the largest numbers of each row as a float16 says."""
     count = w.op("Cast", w.op("Abs", w.op("ReduceMin", "x", keepdims=0)), to=INT64)
     first = w.op("Add", w.op("Reshape", count, w.constant(np.array([1]))), w.constant(np.array([1])))
     return w.op("Neg", w.op("TopK", "x", first, axis=1, outputs=2))
 
 
 def repeated(w: ModelWriter) -> str:
-    """A loop on the rows that were found, which appends their mean."""
+    """Returns the result of a loop on the chosen rows, which appends their mean three times."""
     nodes = [
         node("Identity", ["on"], "again"),
         node("ReduceMean", ["s"], "mean", axes=[0], keepdims=1),
