@@ -190,7 +190,7 @@ void bind_template(nb::module_& m) {
              nb::arg("max_workers") = std::vector<int>(),
              "Bind `bound`, a program that this function has returned for the rebinding, to the sizes of evaluate_next(), and\n"
              "return it. Return a new program if `bound` is None or in use by a run. No run of it may begin meanwhile.")
-        .def_prop_ro("program_id", &ProgramTemplate::program_id, 
+        .def_prop_ro("program_id", &ProgramTemplate::program_id,
                      "The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
                      "How many arenas its programs have allocated so far.");
