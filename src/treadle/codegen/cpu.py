@@ -5,7 +5,7 @@ So equal CPUs choose equal kernels.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,13 +24,12 @@ class CpuId(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """CPUs with one machine model: those of a vendor and family with one of `models` that have the feature `needs`."""
+    """CPUs with one machine model: those of a vendor and family with one of `models`."""
 
     name: str
     vendor: str
     family: int
     models: Container[int]
-    needs: str = ""
 
 
 KINDS = (
@@ -65,19 +64,17 @@ def parse_cpu_info(text: str) -> CpuId | None:
         return None
 
 
-def machine_for(cpu: CpuId | None, features: Mapping[str, bool], isa: str, best: str) -> str:
+def machine_for(cpu: CpuId | None, isa: str, best: str) -> str:
     """Returns the name of the machine model.
 
     Args:
         cpu: The CPU; None if that is unknown.
-        features: The features that LLVM reports of it.
         isa: The instruction set that code is generated for.
         best: The best one of the CPU. With a lesser `isa` the model is the generic one of that: figures of vectors are
             those of `best`.
     """
     if cpu is not None and isa == best:
         for kind in KINDS:
-            is_kind = (kind.vendor, kind.family) == (cpu.vendor, cpu.family) and cpu.model in kind.models
-            if is_kind and (not kind.needs or features.get(kind.needs, False)):
+            if (kind.vendor, kind.family) == (cpu.vendor, cpu.family) and cpu.model in kind.models:
                 return kind.name
     return GENERIC[isa]

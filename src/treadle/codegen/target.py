@@ -71,7 +71,7 @@ def for_isa(isa: str) -> Target:
         raise KnobError(f"TREADLE_ISA={isa}: this CPU offers only {', '.join(isas)}; unset TREADLE_ISA")
     caches = knobs.get("TREADLE_CACHES") or tuple(cache_bytes(level) for level in (1, 2, 3))
     model = knobs.get("TREADLE_MACHINE") if isa == best_isa() else None
-    model = model or machine_for(cpu_id(), host().features, isa, isas[0])
+    model = model or machine_for(cpu_id(), isa, isas[0])
     return replace(_target(isa, caches), model=model, digest=digest_of(model))
 
 

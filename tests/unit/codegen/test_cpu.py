@@ -48,7 +48,7 @@ def test_an_unknown_cpu_has_the_generic_model(unknown: CpuId | None, isa: str) -
     """
     There is a model for every CPU.
     """
-    assert machine_for(unknown, {}, isa, isa) == GENERIC[isa]
+    assert machine_for(unknown, isa, isa) == GENERIC[isa]
 
 
 def test_a_known_cpu_has_its_model() -> None:
@@ -57,8 +57,8 @@ def test_a_known_cpu_has_its_model() -> None:
     """
     zen5 = CpuId("AuthenticAMD", 26, 2)
 
-    assert machine_for(zen5, {}, "avx512", "avx512") == "zen5"
-    assert machine_for(zen5, {}, "avx2", "avx512") == "generic-avx2"
+    assert machine_for(zen5, "avx512", "avx512") == "zen5"
+    assert machine_for(zen5, "avx2", "avx512") == "generic-avx2"
 
 
 @pytest.mark.parametrize(("model", "isa", "name"), [(0x01, "avx2", "generic-avx2"), (0x11, "avx512", "zen4")])
@@ -66,7 +66,7 @@ def test_a_family_may_have_several_models(model: int, isa: str, name: str) -> No
     """
     Zen 3 and Zen 4 have one family.
     """
-    assert machine_for(CpuId("AuthenticAMD", 25, model), {}, isa, isa) == name
+    assert machine_for(CpuId("AuthenticAMD", 25, model), isa, isa) == name
 
 
 @pytest.mark.parametrize("kind", cpu.KINDS, ids=lambda kind: kind.name)
