@@ -11,6 +11,10 @@ from treadle.errors import MemoryLimitError
 _SAID_BY_LOADERS = ("failed to map segment", "annot allocate memory", "annot map zero-fill pages")
 """What the messages of the dynamic loader (glibc) have in them if there is no memory for a library."""
 
+_SAID_BY_PYTHON = ("error return without exception set", "returned NULL without setting an exception")
+"""What a SystemError says where CPython's importer or interpreter lost a MemoryError on its way, for which alone it fails
+so in code that works with more memory."""
+
 
 @contextmanager
 def memory_to(purpose: str, advice: str) -> Iterator[None]:
@@ -35,6 +39,8 @@ def _lacks_memory(error: BaseException | None) -> bool:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
         if any(text in str(error) for text in _SAID_BY_LOADERS):
+            return True
+        if isinstance(error, SystemError) and any(text in str(error) for text in _SAID_BY_PYTHON):
             return True
         error = error.__cause__ or error.__context__
     return False
