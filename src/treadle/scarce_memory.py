@@ -12,8 +12,8 @@ _SAID_BY_LOADERS = ("failed to map segment", "annot allocate memory", "annot map
 """What the messages of the dynamic loader (glibc) have in them if there is no memory for a library."""
 
 _SAID_BY_PYTHON = ("error return without exception set", "returned NULL without setting an exception")
-"""What a SystemError says where CPython's importer or interpreter lost a MemoryError on its way, for which alone it fails
-so in code that works with more memory."""
+"""What a SystemError says where CPython lost a MemoryError on its way. Code that works with more memory raises no such
+error."""
 
 
 @contextmanager

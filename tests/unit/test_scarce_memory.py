@@ -21,12 +21,14 @@ from treadle.scarce_memory import memory_to
     ],
 )
 def test_errors_for_lack_of_memory_become_one(error: Exception) -> None:
-    with pytest.raises(MemoryLimitError, match="there is no memory to import it .*; raise the limit"):
-        with memory_to("import it", "raise the limit"):
-            raise error
+    wanted = r"there is no memory to import it .*; raise the limit"
+    with pytest.raises(MemoryLimitError, match=wanted), memory_to("import it", "raise the limit"):
+        raise error
 
 
-@pytest.mark.parametrize("error", [ImportError("no module named x"), OSError(errno.ENOENT, "no file"), SystemError("bad")])
+@pytest.mark.parametrize(
+    "error", [ImportError("no module named x"), OSError(errno.ENOENT, "no file"), SystemError("bad")]
+)
 def test_other_errors_stay(error: Exception) -> None:
     with pytest.raises(type(error)) as raised, memory_to("import it", "raise the limit"):
         raise error
