@@ -4,8 +4,9 @@
         [--images 40] [--tokens 100] [--threads 1,2] [--rounds 3] [--json FILE]
 
 Each engine runs in a process of its own. The processes take turns of a few requests, and those that are not being timed
-are stopped. All requests have different sizes. Each is answered twice: `first / later` is the median and the 99th
-percentile of the ratios of both latencies, `total / steady` the sum of the first ones over that of the later ones.
+are stopped. All requests have different sizes. Each is answered twice, from arrays of its own: `first / later` is the
+median and the 99th percentile of the ratios of both latencies, `total / steady` the sum of the first ones over that of
+the later ones.
 `over treadle` are an engine's sums over treadle's (above 1: treadle is faster). Memory is in MB (10^6 bytes): the
 peak, and the resident memory after the last request over that after request 50. `compiles` are those after loading.
 treadle has nothing on disk when it loads. A generation starts with a prompt and no past; engines feed what each run

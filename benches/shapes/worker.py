@@ -31,7 +31,9 @@ def timed(run: Run, feed: dict[str, Array]) -> tuple[int, list[Array]]:
 def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tuple[dict[str, Any], Answer]:
     """Answers a list of (number, sizes) with the first and a later latency and the resident memory after each.
 
-    Some outputs go to `folder`. One run before the requests does not count: it fetches what the process had in caches.
+    Each run gets arrays of its own, which are made just before it, so that caches and idle workers are the same for
+    both. Some outputs go to `folder`. One run before the requests does not count: it fetches what the process had in
+    caches.
     """
     run, version, compiles = ENGINES[name](model, threads, False)
     before = compiles()
@@ -41,9 +43,8 @@ def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tup
         run(made.feed(0, made.warm_up))
         found = []
         for number, sizes in turn:
-            feed = made.feed(number, sizes)
-            first, _ = timed(run, feed)
-            later, outputs = timed(run, feed)
+            first, _ = timed(run, made.feed(number, sizes))
+            later, outputs = timed(run, made.feed(number, sizes))
             found.append({"first_ns": first, "later_ns": later, "megabytes": megabytes("VmRSS")})
             if number % CHECKED == 0:
                 np.savez(Path(folder) / f"{name}-{number}.npz", *outputs)

@@ -41,6 +41,7 @@ from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.state_pairs import Growth, growth_of
 from treadle.runtime.topology import Topology
+from treadle.runtime.turns import Turn
 from treadle.scarce_memory import memory_to
 
 if TYPE_CHECKING:
@@ -482,8 +483,8 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     from treadle import driver
 
-    while isinstance(runnable, Restored | TokenRun):
-        runnable = runnable.compiled()
+    while isinstance(runnable, Restored | TokenRun | Turn):
+        runnable = runnable.kept() if isinstance(runnable, Turn) else runnable.compiled()
     return driver.plans_of(runnable)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from treadle.lru import LRU
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.signature import CallSignature
+from treadle.runtime.turns import Turns
 
 Array = np.ndarray[Any, Any]
 
@@ -47,6 +49,11 @@ class Rebinds(Protocol):
         """Return such a plan for one user, if it may be bound to one combination of sizes after another."""
         ...
 
+    @property
+    def is_template(self) -> bool:
+        """Whether the graph is made for a signature, so that rebind() has to know that of each run."""
+        ...
+
 
 class Plans:
     """The plans of a session, by signature of the inputs and names of the outputs.
@@ -59,6 +66,7 @@ class Plans:
         self._compile = compile_
         self.rebinds = rebinds
         self._plans: LRU[tuple[CallSignature, tuple[str, ...]], Runnable] = LRU(capacity)
+        self._turns: LRU[tuple[str, ...], Turns] = LRU(capacity)
         self._pending: dict[tuple[CallSignature, tuple[str, ...]], threading.RLock] = {}
         self._lock = forking.lock()
         self.hot: tuple[CallSignature, tuple[str, ...]] | None = None
@@ -73,7 +81,7 @@ class Plans:
         if plan is not None:
             return plan
         if sizes and self.rebinds is not None:
-            plan = self.rebinds.rebind(signature, sizes, outputs)
+            plan = self._rebound(self.rebinds, signature, sizes, outputs)
             if plan is not None:
                 self._put(key, plan)
                 return plan
@@ -89,6 +97,23 @@ class Plans:
             with self._lock:
                 self._pending.pop(key, None)
         return plan
+
+    def _rebound(
+        self, rebinds: Rebinds, signature: CallSignature, sizes: Sizes, outputs: tuple[str, ...]
+    ) -> Runnable | None:
+        """Return a plan that has served other sizes, bound to these; None if it does not serve them."""
+        if rebinds.is_template:
+            return rebinds.rebind(signature, sizes, outputs)
+        turns = self._turns.get(outputs)
+        if turns is None:
+            turns = Turns(partial(rebinds.moving, outputs))
+            self._turns.put(outputs, turns)
+        compile_ = self._compile  # the plan must not refer to these plans: dropped ones are to be free at once
+
+        def kept() -> Runnable:
+            return rebinds.rebind(signature, sizes, outputs) or compile_(signature, outputs)
+
+        return turns.begin(sizes, kept) or rebinds.rebind(signature, sizes, outputs)
 
     def _put(self, key: tuple[CallSignature, tuple[str, ...]], plan: Runnable) -> None:
         if self.hot is not None:

@@ -316,26 +316,28 @@ class MovingPlan:
         self._template = template
         self._names = names
         self._rebinding = _native.Rebinding()
-        self._symbols: tuple[int, ...] | None = None
+        self.symbols: tuple[int, ...] = ()
+        """The values of the symbols that it is bound to."""
+        self.executable: Executable | None = None
+        """The executable for these; None if it is bound to none."""
         self._shapes: list[tuple[int, ...] | None] = []
-        self._executable: Executable | None = None
 
     def bind(self, sizes: Mapping[str, int]) -> Executable | None:
         """Return the executable for the symbols' `sizes` by name, which serves no others any more; None if the template
         does not serve these."""
         symbols = tuple([sizes[name] for name in self._names])
-        if symbols == self._symbols:
-            return self._executable
+        if symbols == self.symbols and self.executable is not None:
+            return self.executable
         try:
             shapes = self._template.shapes_next(self._rebinding, symbols)
         except _native.BindingFailure:
             return None
-        executable, self._executable, self._symbols = self._executable, None, None
+        executable, self.executable = self.executable, None
         outputs = None if executable is None or shapes != self._shapes else executable.outputs
         try:
-            self._executable = self._template.bind_next(self._rebinding, executable, outputs, shapes)
+            executable = self._template.bind_next(self._rebinding, executable, outputs, shapes)
         except _native.BindingFailure:
             self._rebinding = _native.Rebinding()
             return None
-        self._symbols, self._shapes = symbols, shapes
-        return self._executable
+        self.executable, self.symbols, self._shapes = executable, symbols, shapes
+        return executable
