@@ -19,7 +19,8 @@ Figures = dict[str, float]
 _L3_ROOM = 4
 """What is read from L3 has so many times the size of L2: more than L2 holds, and less than others may leave of L3."""
 
-_MEMORY_BYTES = 256 << 20
+_LEAST_MEMORY_BYTES = 256 << 20
+"""What is read from memory has so many bytes at least, and twice those of L3."""
 
 _ROWS = 256
 """Of the product that two workers share."""
@@ -41,6 +42,7 @@ def measure(target: Target, budget: float, rounds: int) -> Figures:
     """
     kernels, cpus = Kernels(target, budget), len(os.sched_getaffinity(0))
     vector, near = target.vector_bytes, _L3_ROOM * target.l2
+    far = max(_LEAST_MEMORY_BYTES, 2 * target.l3)
     fma = min(kernels.multiply_adds(sums) for sums in range(8, target.registers - 2, 2))
     found = {
         "fma_ns": fma,
@@ -49,13 +51,13 @@ def measure(target: Target, budget: float, rounds: int) -> Figures:
         "store_ns": kernels.stores(target.l1 // 4),
         "l2_latency_ns": kernels.chase(target.l2 // 2),
         "l3_latency_ns": kernels.chase(near),
-        "memory_latency_ns": kernels.chase(_MEMORY_BYTES),
+        "memory_latency_ns": kernels.chase(far),
         "l3_share": _share_of_l3(kernels, target),
         "l2_bytes_per_ns": vector / kernels.loads(target.l2 // 2),
         "l3_bytes_per_ns": 2 * vector / kernels.copies(near),
         "l3_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(near, cpus),
-        "memory_bytes_per_ns": 2 * vector / kernels.copies(_MEMORY_BYTES),
-        "memory_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(_MEMORY_BYTES, cpus),
+        "memory_bytes_per_ns": 2 * vector / kernels.copies(far),
+        "memory_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(far, cpus),
         "call_ns": _call_ns(rounds),
         "chunk_ns": kernels.draws(),
         "line_ns": kernels.passes(),
