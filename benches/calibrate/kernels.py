@@ -33,6 +33,23 @@ end:
   {result}
 }}
 """
+_SPIN = """
+define i32 @{name}(ptr %pointers, ptr %args, i64 %chunk, ptr %scratch) {{
+entry:
+  %place = alloca i64
+  store i64 0, ptr %place
+  %turns = load i64, ptr %args
+  br label %turn
+turn:
+  %i = load volatile i64, ptr %place
+  %next = add i64 %i, 1
+  store volatile i64 %next, ptr %place
+  %more = icmp slt i64 %next, %turns
+  br i1 %more, label %turn, label %end
+end:
+  ret i32 0
+}}
+"""
 _AT_ONCE = 16
 _ATTEMPT_BYTES = 1 << 20
 """An attempt is short, so that few are interrupted by other programs."""
@@ -107,6 +124,13 @@ class Kernels:
         """From one atomic addition to the next, of a line that no other core uses."""
         body = ["  %d = atomicrmw add ptr %data, i64 1 seq_cst", "  br label %turn.end"]
         return self._least(self._kernel("draw", "", body), 10_000, 0) / 10_000
+
+    def spin(self) -> int:
+        """The address of a kernel of programs whose chunks count up to its only argument."""
+        name = f"calibrate_spin_{len(self._code)}"
+        code = jit.LlvmLinkedCode([(name, jit.compile_ir(_SPIN.format(name=name), self._target))])
+        self._code.append(code)
+        return code.addresses[name]
 
     def passes(self) -> float:
         """From a store to the end of a load of the same line on another core: half of a round trip."""

@@ -6,11 +6,10 @@ import os
 import time
 
 import numpy as np
-from onnx import helper
 
 import treadle
 from benches.calibrate.kernels import Kernels
-from benches.micro.overhead import Case, best_us, dependent_alternating, model_of
+from benches.micro.overhead import Case, best_us, dependent_alternating
 from treadle import _native
 from treadle.plan.target import Target
 
@@ -22,8 +21,8 @@ _L3_ROOM = 4
 _LEAST_MEMORY_BYTES = 256 << 20
 """What is read from memory has so many bytes at least, and twice those of L3."""
 
-_ROWS = 256
-"""Of the product that two workers share."""
+_TURNS = 100_000
+"""Of the loop that is one chunk of a step that two workers share: some tens of microseconds."""
 
 _PAUSE = 400 * _native.DEFAULT_SPIN_US / 1e6
 """Seconds, 20 ms, after which workers sleep. They spin for DEFAULT_SPIN_US before; other programs may delay them."""
@@ -62,7 +61,7 @@ def measure(target: Target, budget: float, rounds: int) -> Figures:
         "chunk_ns": kernels.draws(),
         "line_ns": kernels.passes(),
     }
-    found["wake_ns"], found["unpark_ns"] = _wake_ns(rounds)
+    found["wake_ns"], found["unpark_ns"] = _wake_ns(kernels, rounds)
     return found
 
 
@@ -83,23 +82,26 @@ def _call_ns(rounds: int) -> float:
     return least * 1e3 / case.nodes
 
 
-def _wake_ns(rounds: int) -> tuple[float, float]:
-    """The time that a task waits for a worker that spins, and for one that sleeps.
+def _wake_ns(kernels: Kernels, rounds: int) -> tuple[float, float]:
+    """The time that half of a step waits for a worker that spins, and for one that sleeps.
 
-    Both are halves of a run of one product that two workers share, less half of the run on one: of a run right after
-    another one, and of one after `_PAUSE`, in which workers fall asleep.
+    Both are the time of a run of two equal chunks on two workers, less that of one chunk: of a run right after another
+    one, and of one after `_PAUSE`, in which workers fall asleep.
     """
-    feed = {"x": np.ones((_ROWS, _ROWS), np.float32)}
-    product = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    shape = {"x": (_ROWS, _ROWS)}
-    session = treadle.Session(model_of(product, shape, {"y": (_ROWS, _ROWS)}, {"w": feed["x"]}))
+    team = _native.Team("calibrate", 2, 2)
+    chunk, chunks = (_program(kernels.spin(), count) for count in (1, 2))
     alone = spinning = parked = float("inf")
     for _ in range(rounds):
-        alone = min(alone, _run(session, feed, 1))
-        spinning = min(spinning, _run(session, feed, 2), _run(session, feed, 2))
+        alone = min(alone, _run(chunk, team))
+        spinning = min(spinning, *(_run(chunks, team) for _ in range(3)))
         time.sleep(_PAUSE)
-        parked = min(parked, _run(session, feed, 2))
-    return spinning - alone / 2, parked - alone / 2
+        parked = min(parked, _run(chunks, team))
+    return spinning - alone, parked - alone
+
+
+def _program(kernel: int, chunks: int) -> _native.Program:
+    """A program of one step of so many chunks, whose estimated time is long enough to share."""
+    return _native.Program([(kernel, [], [_TURNS], chunks, 1e6)], [(0, 1, 1.0, False)], [[]], [], 0, 0)
 
 
 def _check(session: treadle.Session, case: Case) -> None:
@@ -108,9 +110,9 @@ def _check(session: treadle.Session, case: Case) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
 
 
-def _run(session: treadle.Session, feed: dict[str, np.ndarray], threads: int) -> float:
+def _run(program: _native.Program, team: _native.Team) -> float:
     begin = time.perf_counter_ns()
-    session.run(feed, intra_op=threads, inter_op=threads)
+    program.run(team, [])
     return float(time.perf_counter_ns() - begin)
 
 
