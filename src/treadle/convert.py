@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from treadle.codegen.target import detect
-from treadle.driver import large_samples
-from treadle.errors import InputError, ShapeError, UnsupportedModelError
+from treadle.driver import with_sample_sizes
+from treadle.errors import InputError, UnsupportedModelError
 from treadle.frontends import load
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
@@ -84,10 +85,7 @@ def convert(
         names = ", ".join(repr(each.name) for each in graph.results if not isinstance(each, str))
         raise UnsupportedModelError(f"outputs that are no tensors of core values cannot be written: {names}")
     context = PassContext(detect(), math)
-    try:
-        optimised, facts = _optimised(graph, context, {})
-    except ShapeError:
-        optimised, facts = _optimised(graph, context, large_samples(graph))
+    optimised, facts = with_sample_sizes(graph, partial(_optimised, graph, context))
     guards = tuple(map(str, dict.fromkeys(facts.guards)))
     notes = {GUARDS: "; ".join(guards)} if guards else {}
     written = model_of(optimised, graph.inputs, list(graph.outputs), notes)

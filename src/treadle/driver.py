@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -61,6 +61,7 @@ from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
+_T = TypeVar("_T")
 
 MAX_STAGED_PLANS = 16
 """How many plans a graph keeps for its stage behind a data-dependent shape."""
@@ -174,13 +175,25 @@ def compile_open(
     Raises:
         ModelError, ShapeError: The model does not fit together for the sample sizes.
     """
-    if hints is not None:
-        return _compile_for_samples(model, options, outputs, hints)
+    compiled = partial(_compile_for_samples, model, options, outputs)
+    return with_sample_sizes(model, compiled) if hints is None else compiled(hints)
+
+
+def with_sample_sizes(model: Graph | Template, make: Callable[[Mapping[str, int]], _T]) -> _T:
+    """Return what `make` makes with small sample sizes or, if `model` does not fit them, with large ones.
+
+    Args:
+        model: A model with open dimensions.
+        make: Takes sizes by name; those of other dimensions are small samples.
+
+    Raises:
+        ModelError, ShapeError: The model fits neither; this is what `make` raised for small ones.
+    """
     try:
-        return _compile_for_samples(model, options, outputs, {})
+        return make({})
     except (ModelError, ShapeError) as error:
         try:
-            return _compile_for_samples(model, options, outputs, large_samples(model))
+            return make(_large_samples(model))
         except (ModelError, ShapeError):
             raise error from None
 
@@ -190,7 +203,7 @@ def appended(model: Graph | Template) -> frozenset[str]:
     return frozenset(appended_dims(model)) if isinstance(model, Graph) else frozenset()
 
 
-def large_samples(model: Graph | Template) -> dict[str, int]:
+def _large_samples(model: Graph | Template) -> dict[str, int]:
     """Return large sample sizes of the open dimensions of `model`, for models that small ones do not fit."""
     dims = model.dims if isinstance(model, Template) else NOTHING
     declared = [dim for value in model.inputs for dim in value.shape or () if isinstance(dim, str)]
