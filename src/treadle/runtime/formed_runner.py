@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
 
 from treadle import _native
-from treadle.errors import InputError
 from treadle.graph.formed_model import FormedModel, InputForm, ObjectInput
 from treadle.graph.value import Value
 from treadle.runtime.control import Request
@@ -16,8 +16,7 @@ from treadle.runtime.futures import RunFuture
 from treadle.runtime.plans import Runnable
 from treadle.runtime.run_options import RunOptions
 from treadle.runtime.runner import Runner
-from treadle.runtime.signature import Interface, Tensor, fit, names
-from treadle.runtime.text import decode_strings
+from treadle.runtime.signature import Interface, Tensor, fit_decoded
 from treadle.runtime.threads import Threads
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +53,7 @@ class FormedRunner(Runner):
         common: _native.RunLimits,
     ) -> None:
         super().__init__(formed_interface(model), _no_plan, threads, common)
-        self._model = model
+        self._objects = {each.name: each for each in model.inputs if isinstance(each, ObjectInput)}
         self._runner_of = runner_of
 
     def run(
@@ -80,33 +79,16 @@ class FormedRunner(Runner):
 
         Raises InputError that lists every input that is missing, unknown or does not fit.
         """
-        if not isinstance(given, Mapping):
-            raise InputError(f"inputs: wanted a mapping of names to arrays, got {type(given).__name__}")
-        faults: list[str] = []
         forms: list[InputForm] = []
-        arrays: list[Array] = []
-        for each, tensor in zip(self._model.inputs, self.interface.inputs, strict=True):
-            if each.name not in given:
-                faults.append(f"input {each.name!r} is missing: wanted {tensor}")
-                continue
-            try:
-                if isinstance(each, ObjectInput):
-                    form, parts = each.take(given[each.name])
-                    forms.append(form)
-                    arrays += parts
-                else:
-                    array = fit(given[each.name], tensor)
-                    arrays.append(decode_strings(array, f"input {each.name!r}") if array.dtype.hasobject else array)
-            except InputError as fault:
-                faults.append(str(fault))
-        known = {tensor.name for tensor in self.interface.inputs}
-        faults += [
-            f"there is no input {name!r}; the inputs are {names(self.interface.inputs)}"
-            for name in given
-            if name not in known
-        ]
-        if faults:
-            raise InputError("\n".join(faults))
+
+        def take(tensor: Tensor, what: object) -> list[Array]:
+            if (each := self._objects.get(tensor.name)) is None:
+                return [fit_decoded(what, tensor)]
+            form, arrays = each.take(what)
+            forms.append(form)
+            return arrays
+
+        arrays = chain.from_iterable(self.interface.take(given, take))
         runner = self._runner_of(tuple(forms))
         return runner, dict(zip((tensor.name for tensor in runner.interface.inputs), arrays, strict=True))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from treadle.graph.value import Value
 from treadle.runtime.text import decode_strings
 
 Array = np.ndarray[Any, Any]
+_T = TypeVar("_T")
 InputSignature = StaticShape | tuple[np.dtype[Any], StaticShape]
 """The part of an input that a plan depends on: its shape, and its dtype where none is declared."""
 CallSignature = tuple[InputSignature, ...]
@@ -77,33 +78,48 @@ class Interface:
 
         Raises InputError that lists every input that is missing, unknown or does not fit.
         """
+        symbols: dict[str, Place] = {}
+
+        def take(tensor: Tensor, what: object) -> Array:
+            array = fit(what, tensor) if self.objects else fit_decoded(what, tensor)
+            bind_symbols(tensor, array.shape, symbols)
+            return array
+
+        return self.take(given, take, lambda: self.dims.faults(symbols))
+
+    def take(
+        self,
+        given: Mapping[str, Any],
+        take_one: Callable[[Tensor, Any], _T],
+        faults_of_all: Callable[[], Iterable[str]] = tuple,
+    ) -> list[_T]:
+        """Return what `take_one` makes of each element of `given`, in the order of the inputs.
+
+        `faults_of_all` returns what is wrong with several inputs together. Raises InputError that lists every input
+        that is missing, unknown or refused by `take_one` with an InputError.
+        """
         if not isinstance(given, Mapping):
             raise InputError(
                 f"inputs: wanted a mapping of names to arrays, got {type(given).__name__}; "
                 f"write run({{{', '.join(f'{tensor.name!r}: ...' for tensor in self.inputs)}}})"
             )
         faults: list[str] = []
-        arrays: list[Array] = []
-        symbols: dict[str, Place] = {}
+        taken: list[_T] = []
         for tensor in self.inputs:
             if tensor.name not in given:
                 faults.append(f"input {tensor.name!r} is missing: wanted {tensor}")
                 continue
             try:
-                array = fit(given[tensor.name], tensor)
-                if array.dtype.hasobject and not self.objects:
-                    array = decode_strings(array, f"input {tensor.name!r}")
-                bind_symbols(tensor, array.shape, symbols)
-                arrays.append(array)
+                taken.append(take_one(tensor, given[tensor.name]))
             except InputError as fault:
                 faults.append(str(fault))
-        faults.extend(self.dims.faults(symbols))
+        faults.extend(faults_of_all())
         known = {tensor.name for tensor in self.inputs}
         unknown = [name for name in given if name not in known]
         faults.extend(f"there is no input {name!r}; the inputs are {names(self.inputs)}" for name in unknown)
         if faults:
             raise InputError("\n".join(faults))
-        return arrays
+        return taken
 
     def declared_arrays(self) -> _native.DeclaredArrays | None:
         """Return what recognises arrays that are just as declared; None if all need a closer look."""
@@ -236,6 +252,12 @@ def fit(given: Any, tensor: Tensor) -> Array:
     if tensor.shape is not None:
         check_shape(array.shape, tensor.shape, where)
     return dense(array, tensor.dtype, where)
+
+
+def fit_decoded(given: Any, tensor: Tensor) -> Array:
+    """Return what `fit` returns; elements of a tensor of strings are str. Raises InputError if one is no text."""
+    array = fit(given, tensor)
+    return decode_strings(array, f"input {tensor.name!r}") if array.dtype.hasobject else array
 
 
 def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
