@@ -124,7 +124,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         right = packed_bytes(ctx, product, width)
     else:
         right = packed_bf16(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
-    tiling = _choose_tiling(ctx, product, tile, dtype, copies=right.copies, each=each)
+    tiling = _choose_tiling(ctx, product, tile, dtype, copies=right.copies, each=each, widened=widened)
     grid = tiling.grid
     calls = []
     if shares_panels(product, right, grid.block_chunks):
@@ -194,7 +194,7 @@ class _Tiling:
 
 
 def _choose_tiling(
-    ctx: LowerContext, product: Operands, tile: Tile, dtype: DType, *, copies: bool, each: int
+    ctx: LowerContext, product: Operands, tile: Tile, dtype: DType, *, copies: bool, each: int, widened: bool
 ) -> _Tiling:
     target = ctx.target
     rows, columns, depth = product.rows, product.columns, product.depth
@@ -206,7 +206,7 @@ def _choose_tiling(
         ctx.moved_ns(depth * width * dtype.size),
     )
     a_bytes, b_bytes = (1.0 * (size * depth * dtype.size) for size in (rows, columns))
-    a_bytes *= 2.0 if each == 4 and not target.has_vnni else 1.0
+    a_bytes *= 2.0 if widened else 1.0
     moved = (rows * depth + depth * columns + rows * columns) * dtype.size
     streams = product.b.value.is_constant or (not is_expression(moved) and moved > target.last_cache)
     parts = Parts.whole(depth)
