@@ -18,7 +18,8 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -125,24 +126,19 @@ def milliseconds(result: Mapping[str, Any], form: str, each: str, cpu: str = "")
     return float(1e3 * statistics.median(one[f"import_{cpu}seconds"] + one[f"load_{cpu}seconds"] for one in rounds))
 
 
-def row(result: Mapping[str, Any]) -> list[str]:
-    """A row of the table."""
-    found = [result["model"], str(result["threads"])]
-    for each, cpu in product(LOADS, ("", "cpu_")):
-        found += cells([milliseconds(result, form, each, cpu) for form in result["forms"]])
-    return found
-
-
 def without_imports(result: Mapping[str, Any], form: str, each: str) -> float:
     """The least CPU time over rounds of a load, in ms."""
     return float(1e3 * min(one["load_cpu_seconds"] for one in result["forms"][form][each]))
 
 
-def row_without_imports(result: Mapping[str, Any]) -> list[str]:
-    """A row of the table of --without-imports."""
+def row(result: Mapping[str, Any], *, imports: bool) -> list[str]:
+    """A row of the table; without `imports`, of that of --without-imports."""
     found = [result["model"], str(result["threads"])]
-    for each in LOADS:
-        found += cells([without_imports(result, form, each) for form in result["forms"]])
+    figures: list[Callable[[str, str], float]] = [partial(without_imports, result)]
+    if imports:
+        figures = [partial(milliseconds, result, cpu=cpu) for cpu in ("", "cpu_")]
+    for each, figure in product(LOADS, figures):
+        found += cells([figure(form, each) for form in result["forms"]])
     return found
 
 
@@ -185,7 +181,7 @@ def main() -> int:
     results = []
     for model, threads in product(models, arguments.threads):
         result = compare(model, arguments.sizes, threads, arguments.rounds, imports=imports, old=arguments.old)
-        print_row(row(result) if imports else row_without_imports(result))
+        print_row(row(result, imports=imports))
         results.append(result)
     if not imports:
         print_row(greatest(results, forms))
