@@ -116,7 +116,7 @@ void Scheduler::end_turn_if_over(Context& run) {
     const Context& whole = outermost(run);
     if (run.finished || whole.turn_began_ns == 0) return;
     const std::int64_t end = turn_end_ns(whole);
-    if (end == kEndlessNs || monotonic_ns() < end) return;
+    if (end == kEndlessNs || monotonic_ns() < end) return;  // most turns have no end: reads no clock for them
     std::vector<Context*> again;
     for (Context* other : runs_) {
         if (&outermost(*other) == &whole) again.push_back(other);

@@ -21,7 +21,8 @@ _numbers = itertools.count()
 
 _SPARE_BYTES, _BYTES_OF_TEXT = 64 << 20, 400
 """Address space that compiling takes at most, in all and for each character of IR: a heap of glibc for a thread, and
-what the largest kernel of mobilenet_v2 took beside (VmPeak and VmHWM of a process that compiled it)."""
+what the largest kernel of mobilenet_v2 took beside. Measured as the growth of VmPeak in /proc/self/status over
+`compile_kernel` in a new process."""
 
 # A fork waits until no thread is inside LLVM. Otherwise the child would inherit llvmlite's lock taken by a thread that
 # the child does not have, and LLVM in the middle of a call.
