@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ import treadle
 from tests.models.small import node
 from treadle.errors import InputError, ModelError, RunError, UnsupportedModelError
 from treadle.graph.graph import all_nodes
+from treadle.tracing.record import record
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -80,9 +82,14 @@ def test_a_sequence_is_a_list_of_arrays() -> None:
 
 def test_limits_and_threads_do_not_change_the_bits() -> None:
     session = joiner()
-    feeds = {"parts": [X[:3], X[3:]], "x": X}
+    x = np.tile(X, (10000, 1))
+    feeds = {"parts": [x[:30000], x[30000:]], "x": x}
     results = [session.run(feeds, intra_op=threads)["sum"].tobytes() for threads in (1, 2, 5)]
     assert len(set(results)) == 1
+    with record() as recording:
+        session.run(feeds, intra_op=2)
+    chunks = Counter(event.node for event in recording.events for _ in range(event.chunks))
+    assert max(chunks.values()) > 1
 
 
 def test_what_does_not_fit_a_sequence_is_told() -> None:
