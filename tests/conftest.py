@@ -13,7 +13,7 @@ from treadle import knobs
 from treadle.codegen import target as targets
 from treadle.plan.target import Target
 
-ALONE = [
+ALONE = {
     "compat/tensorflow/test_threads.py",
     "models/test_runnable_threads.py",
     "unit/runtime/test_levels.py",
@@ -30,8 +30,10 @@ ALONE = [
     "unit/runtime/test_spinning.py",
     "unit/runtime/test_thread_limit.py",
     "unit/runtime/test_threads.py",
-]
+}
 """Tests that watch which threads work, or when: each has the CPUs to itself where the others run several at a time."""
+
+_FOLDER = f"{Path(__file__).parent}/"
 
 settings.register_profile("treadle", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("treadle")  # no verdict depends on the machine's speed, nor on which examples came up
@@ -76,7 +78,7 @@ def pytest_unconfigure() -> None:
 
 def is_alone(path: Path) -> bool:
     """True if `path` is one of ALONE."""
-    return any(path == Path(__file__).parent / name for name in ALONE)
+    return str(path).removeprefix(_FOLDER) in ALONE
 
 
 def isa_of(function: pytest.Function) -> object:
