@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+from treadle.plan.kernels.conv.direct import DirectConvSpec
 
 Array = np.ndarray[Any, Any]
 
@@ -142,6 +143,27 @@ def test_conv_integer_sums_exceed_the_exact_range_of_f32(known: bool, weights: s
     assert sums.max() > 1 << 24
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, sums)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "w_zero", [np.array(119, np.uint8), np.arange(32, dtype=np.uint8) + 100, np.array(-3, np.int8)]
+)
+def test_conv_integer_multiplies_bytes_whatever_the_zero_point_of_weights(w_zero: Array, known: bool) -> None:
+    """w - w_zero has 9 bits: a kernel multiplies 8 of them, sums of windows do the rest, and the result is exact."""
+    x, w, zero = some((2, 16, 9, 7), np.uint8), some((32, 16, 3, 3), w_zero.dtype, 1), np.array(77, np.uint8)
+    pads = [1, 0, 1, 1]
+    node = helper.make_node("ConvInteger", ["x", "w", "zero", "w_zero"], ["y"], pads=pads, strides=[2, 2])
+    inputs = {"x": x} if known else {"x": x, "zero": zero}
+    held = {"w": w, "w_zero": w_zero, **({"zero": zero} if known else {})}
+    session = treadle.Session(model([node], inputs, ["y"], **held))
+
+    found = session.run(inputs)["y"]
+
+    each = w.astype(np.int64) - w_zero.astype(np.int64).reshape(-1, 1, 1, 1)
+    np.testing.assert_array_equal(found, convolved(x.astype(np.int64) - 77, each, pads, 2, 1))
+    specs = [call.spec for plan in session.plans() for call in plan.calls if call.op == "conv"]
+    assert [spec for spec in specs if isinstance(spec, DirectConvSpec) and spec.vnni]
 
 
 @pytest.mark.parametrize("depth", [5, 64, 300, 2048])

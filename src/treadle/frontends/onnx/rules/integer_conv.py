@@ -5,6 +5,8 @@ With constant weights, 8-bit numbers are multiplied as they are. Sums are exact,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from treadle import dtypes
@@ -17,6 +19,9 @@ from treadle.frontends.onnx.rules.window import Window, conv_over, window_of
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 from treadle.ops.operands import BYTES
+
+_EXACT = 1 << 24
+"""Largest sum of absolute values of integers that f32 adds exactly in any order."""
 
 
 def conv_integer(node: OnnxNode, b: Builder) -> Value | None:
@@ -52,32 +57,69 @@ def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> V
         or (x_zero is not None and node.dims(at.a_zero) not in ((), (1,)))
     ):
         return None
-    signed = _signed_weights(node, at)
-    if signed is None:
-        sums = _window_of_differences(node, at, window, b)
-    elif x_zero is None or node.array(at.a_zero) is not None:
-        zero = node.array(at.a_zero)
-        number = 0 if zero is None else int(zero.reshape(-1)[0])
-        sums = conv_over(node, window, x, b.constant(signed), None, b, zero=number)
-    else:
-        sums = _with_zero_of_the_run(node, x, x_zero, signed, window, b)
+    held = _byte_weights(node, at)
+    sums = _window_of_bytes(node, at, window, held, b) if held else _window_of_differences(node, at, window, b)
     if sums is None or bias is None:
         return sums
     return b.add("add", sums, b.add("reshape", bias, b.integers([-1, *(1 for _ in kernel)]), allowzero=False))
 
 
-def _signed_weights(node: OnnxNode, at: Places) -> Array | None:
-    """w - w_zero as i8 where both are constant and it fits."""
+@dataclass(frozen=True, slots=True)
+class _ByteWeights:
+    """w - w_zero as i8 numbers plus an `offset`, one number or one for each output channel; None: 0."""
+
+    numbers: Array
+    offset: Array | None
+
+
+def _byte_weights(node: OnnxNode, at: Places) -> _ByteWeights | None:
+    """Constant w - w_zero; None if they are not constant, or an offset needs sums of windows that are not exact.
+
+    The range of w - w_zero has 9 bits unless w_zero is 0 of i8 or 128 of u8.
+    """
     weights, zero = node.array(at.b), node.array(at.b_zero)
     if weights is None or (zero is None and node.optional(at.b_zero) is not None):
         return None
-    less = weights.astype(np.int32)
-    if zero is not None:
-        if zero.size not in (1, weights.shape[0]):
-            raise Fault(f"w_zero_point must have 1 element or {weights.shape[0]}, got {zero.size}")
-        less -= zero.astype(np.int32).reshape(-1, *(1 for _ in weights.shape[1:]))
-    fits = less.size == 0 or (less.min() >= -128 and less.max() <= 127)
-    return less.astype(np.int8) if fits else None
+    rank = weights.ndim
+    if zero is None:
+        zero = np.zeros((), weights.dtype)
+    if zero.size not in (1, weights.shape[0]):
+        raise Fault(f"w_zero_point must have 1 element or {weights.shape[0]}, got {zero.size}")
+    aligned = zero.astype(np.int32).reshape(-1, *(1 for _ in range(rank - 1)))
+    less = weights.astype(np.int32) - aligned
+    if less.size == 0 or (less.min() >= -128 and less.max() <= 127):
+        return _ByteWeights(less.astype(np.int8), None)
+    if node.integer("group", 1) != 1 or weights[0].size * 255 > _EXACT:
+        return None
+    middle = 128 if weights.dtype == np.uint8 else 0
+    return _ByteWeights(
+        (weights.astype(np.int32) - middle).astype(np.int8), middle - aligned.reshape(aligned.shape[:-1])
+    )
+
+
+def _window_of_bytes(node: OnnxNode, at: Places, window: Window, held: _ByteWeights, b: Builder) -> Value:
+    """The sums as those of the numbers, plus the offset times the sums of x - x_zero in each window."""
+    x, x_zero, zero = node.input(at.a), node.optional(at.a_zero), node.array(at.a_zero)
+    number = None if zero is None and x_zero is not None else 0 if zero is None else int(zero.reshape(-1)[0])
+    if number is None:
+        assert x_zero is not None
+        sums = _with_zero_of_the_run(node, x, x_zero, held.numbers, window, b)
+        less = b.add("cast", b.as_scalar(x_zero), to=dtypes.f32)
+    else:
+        sums = conv_over(node, window, x, b.constant(held.numbers), None, b, zero=number)
+        less = b.scalar(float(number), dtypes.f32)
+    if held.offset is None:
+        return sums
+    totals = _window_totals(node, x, less, held.numbers.shape, window, b)
+    return b.add("add", sums, b.add("mul", totals, b.constant(held.offset)))
+
+
+def _window_totals(node: OnnxNode, x: Value, zero: Value, shape: tuple[int, ...], window: Window, b: Builder) -> Value:
+    """The sum of x - zero in each window, [n, 1, ...] in i32, for weights of this shape; f32 adds them exactly."""
+    pixels = b.add("reduce_sum", b.add("cast", x, to=dtypes.f32), axes=(1,), keepdims=True)
+    pixels = b.add("sub", pixels, b.add("mul", zero, b.scalar(float(shape[1]), dtypes.f32)))
+    ones = b.constant(np.ones((1, 1, *shape[2:]), np.float32))
+    return wide(conv_over(node, window, pixels, ones, None, b, exact=True), b)
 
 
 def _with_zero_of_the_run(node: OnnxNode, x: Value, zero: Value, weights: Array, window: Window, b: Builder) -> Value:
