@@ -10,7 +10,9 @@ import pytest
 
 import treadle
 from tests.models.contrib import Array, OneNode, close, some
+from treadle.dtypes import i8
 from treadle.errors import ModelError, RunError
+from treadle.plan.kernels.recurrent import RecurrentSpec
 
 X, Y = some(4, 6), some(5, 6, seed=1)
 IMAGE, KERNEL = some(2, 6, 7, 3), some(8, 3, 3, 3, seed=1) / 4
@@ -255,6 +257,18 @@ def test_lstms_of_8_bits_are_those_of_dequantized_weights(shape: tuple[int, ...]
     plain = OneNode("LSTM", operands, frozenset({"w", "r", "b"}), node.outputs, node.attributes, domain="")
 
     close(node.run(), list(plain.run_by_onnxruntime().values()), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("least", "kept"), [(-60, True), (-127, False)])
+def test_lstms_of_8_bits_read_bytes(least: int, kept: bool) -> None:
+    """Unless weights less their zero point do not fit 8 bits."""
+    node = quantized_lstm((1,), (7, 20))
+    node.operands["r"][0, 0, 0] = least
+
+    session = treadle.Session(node.model(is_open=False))
+
+    specs = [call.spec for plan in session.plans() for call in plan.calls if isinstance(call.spec, RecurrentSpec)]
+    assert [spec.weights == i8 for spec in specs] == [kept]
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 32)], ids=["tensor", "columns"])

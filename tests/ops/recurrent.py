@@ -41,6 +41,7 @@ def _case(
     constant: bool = True,
     lengths: tuple[int, ...] | None = None,
     peepholes: bool = False,
+    scales: bool = False,
     **attrs: object,
 ) -> Case:
     time, batch, hidden = sizes
@@ -56,11 +57,15 @@ def _case(
         inputs.append(floats(f"{key}/c", *state, dtype=dtype) if first else None)
     if op == "gru":
         inputs.append(floats(f"{key}/b", directions, hidden, dtype=dtype) if bias else None)
-    if lengths is not None or peepholes:
+    if lengths is not None or peepholes or scales:
         inputs.append(None if lengths is None else np.array(lengths, np.int32))
-    if peepholes:
-        inputs.append(floats(f"{key}/p", directions, 3 * hidden, dtype=dtype))
+    if peepholes or scales:
+        inputs.append(floats(f"{key}/p", directions, 3 * hidden, dtype=dtype) if peepholes else None)
     held = frozenset({1}) if constant else frozenset()
+    if scales:
+        inputs[1] = np.rint(floats(key, directions, gates * hidden, hidden) * 40).clip(-128, 127).astype(np.int8)
+        inputs.append((np.abs(_weights(f"{key}/s", directions, gates * hidden)) + 0.1).astype(np.float32) / 100)
+        held |= {6}
     return Case(key, op, {"reverse": reverse, **attrs}, tuple(inputs), held, outputs=3 if op == "lstm" else 2)
 
 
@@ -82,6 +87,8 @@ CASES = [
     _case("gru", "before", (5, 3, 19), _BOTH, first=True, reset_after=False),
     _case("gru", "before_biased", (4, 9, 33), _BACKWARD, bias=True, reset_after=False),
     _case("gru", "doubles", (4, 3, 21), _BOTH, bias=True, reset_after=True, dtype=np.float64),
+    _case("lstm", "bytes_of_one_row", (5, 1, 37), _BOTH, scales=True),
+    _case("lstm", "bytes", (4, 7, 21), _BACKWARD, lengths=(4, 0, 3, 1, 2, 2, 4), peepholes=True, scales=True),
     _case("lstm", "lengths", (5, 4, 19), _BOTH, first=True, lengths=(5, 0, 3, 1)),
     _case("lstm", "peepholes", (4, 3, 18), _BOTH, first=True, peepholes=True),
     _case("lstm", "peepholes_and_lengths", (4, 2, 7), _BACKWARD, lengths=(2, 4), peepholes=True),

@@ -51,8 +51,10 @@ def recurrent(case: Case) -> list[Array]:
     told = case.inputs[place] if len(case.inputs) > place else None
     lengths = [time] * batch if told is None else told.tolist()
     peepholes = np.zeros((directions, 3, hidden))
-    if len(case.inputs) > 5:
+    if len(case.inputs) > 5 and case.inputs[5] is not None:
         peepholes = case.inputs[5].reshape(peepholes.shape)
+    if len(case.inputs) > 6:
+        r = r * case.inputs[6][:, :, None]
     states = np.zeros((time, directions, batch, hidden))
     last = np.zeros((directions, batch, hidden)) if first is None else first.copy()
     cell = np.zeros_like(last)

@@ -6,6 +6,8 @@ gates is ONNX's: input, output, forget, cell for lstm; update, reset, hidden for
 
 Rows of a batch may have lengths, integers in [0, time]: a row's states after its length are 0, its last state is that
 at its end, and a direction that goes backwards begins there.
+
+r of an lstm may be whole numbers of i8: scales [directions, gates * hidden] then say what 1 is in each of its rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from treadle.dtypes import i8
 from treadle.errors import ShapeError
 from treadle.graph.expr import Expr
 from treadle.graph.shape import StaticShape, text
@@ -56,13 +59,14 @@ def _applied(expr: Expr, x: Array) -> Array:
 
 def infer_lstm(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """inputs: x, r, h (first state), c (first cell), lengths [batch], peepholes [directions, 3 * hidden] of the input,
-    output and forget gate; the last four may be None. attrs: reverse, a bool for each direction.
+    output and forget gate, scales of r; the last five may be None. attrs: reverse, a bool for each direction.
 
     Outputs: all states [time, directions, batch, hidden], last state and last cell [directions, batch, hidden].
     """
-    found = _infer(attrs, inputs, 4, {2: "h", 3: "c"}, 4)
+    found = _infer(attrs, _as_floats(inputs), 4, {2: "h", 3: "c"}, 4)
     directions, _, hidden = dims(found[1])
     _need_weights(inputs, 5, "peepholes", (directions, 3 * hidden))
+    _need_weights(inputs, 6, "scales", (directions, 4 * hidden))
     return found[:n_outputs]
 
 
@@ -86,6 +90,16 @@ def infer_rnn(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> li
     if attrs["activation"] not in ACTIVATIONS:
         raise ShapeError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {attrs['activation']!r}")
     return _infer(attrs, inputs, 1, {2: "h"}, 3)[:2][:n_outputs]
+
+
+def _as_floats(inputs: Sequence[Info | None]) -> Sequence[Info | None]:
+    """The inputs of an lstm, r as the floats that it stands for if it has scales."""
+    if optional(inputs, 6) is None:
+        return inputs
+    x, r = operand(inputs, 0, "x"), operand(inputs, 1, "r")
+    if r.dtype != i8:
+        raise ShapeError(f"r with scales must be i8, got {r.dtype}")
+    return [x, result(x.dtype, dims(r)), *inputs[2:]]
 
 
 def _infer(attrs: Attrs, inputs: Sequence[Info | None], gates: int, states: dict[int, str], lengths: int) -> list[Info]:
@@ -130,7 +144,10 @@ def evaluate_lstm(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
 
     Peepholes add p * c of the time before to i and f, and of this time to o.
     """
-    peepholes = absent_or(arrays, 5)
+    peepholes, scales = absent_or(arrays, 5), absent_or(arrays, 6)
+    if scales is not None:
+        steps = present(arrays, 1).astype(np.float64) * scales[:, :, np.newaxis]
+        arrays = [arrays[0], steps, *arrays[2:]]
     functions = _functions(attrs, *FUNCTIONS["lstm"])
 
     def step(sums: Array, recurrent: Array, state: list[Array], direction: int) -> list[Array]:

@@ -78,7 +78,7 @@ _TENSOR = (
     OpDef("argmax", arg_reduce.infer_arg_reduce, arg_reduce.evaluate_arg_reduce("argmax")),
     OpDef("argmin", arg_reduce.infer_arg_reduce, arg_reduce.evaluate_arg_reduce("argmin")),
     OpDef("cumsum", cumsum.infer_cumsum, cumsum.evaluate_cumsum),
-    OpDef("lstm", recurrent.infer_lstm, recurrent.evaluate_lstm, 2, 6),
+    OpDef("lstm", recurrent.infer_lstm, recurrent.evaluate_lstm, 2, 7),
     OpDef("gru", recurrent.infer_gru, recurrent.evaluate_gru, 2, 5),
     OpDef("rnn", recurrent.infer_rnn, recurrent.evaluate_rnn, 2, 4),
     OpDef("softmax", softmax.infer_softmax, softmax.evaluate_softmax),

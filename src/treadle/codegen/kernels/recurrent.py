@@ -20,7 +20,7 @@ from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.codegen.kernels.expr import emit_expr
 from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.codegen.kernels.recurrent_cell import CELL, CELLS, Phase
-from treadle.dtypes import i64
+from treadle.dtypes import i8, i64
 from treadle.plan.kernels.recurrent import PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
 
@@ -77,6 +77,7 @@ class Recurrence:
             "first_cell": spec.first_cell,
             "lengths": spec.lengths is not None,
             "peepholes": spec.peepholes,
+            "scales": spec.weights == i8,
         }
         names += [name for name, is_there in optional.items() if is_there]
         self.pointer = {name: k.pointer(number) for number, name in enumerate(names)}
@@ -129,7 +130,7 @@ class Recurrence:
                 mine: Index = mine,
                 size: Index = tile_size,
             ) -> None:
-                weights = k.at(self.pointer["weights"], k.add(mine, k.mul(number, size)), self.dtype)
+                weights = k.at(self.pointer["weights"], k.add(mine, k.mul(number, size)), self.spec.weights)
                 self._tile(now, phase, gates, weights, self._sites(now, number, masks))
 
             self._tiles(tile, from_end=now.before)
@@ -142,28 +143,38 @@ class Recurrence:
         k, dtype, vectors = self.k, self.dtype, self.spec.vectors
         source = now.before if phase.source is None else phase.source
         rows = [k.at(k.scratch, self.offset(now, source, row, 0), dtype) for row in range(now.rows)]
-        sums = [phase.begin(site, gate) for row in sites for gate in gates for site in row]
+        begun = [phase.begin(site, gate) for row in sites for gate in gates for site in row]
         columns = len(gates) * vectors
-        count = len(sums)
+        count = len(begun)
+        scaled = self.spec.weights == i8
+        sums = [constant(dtype, 0.0, self.lanes)] * count if scaled else begun
         sums += [constant(dtype, 0.0, self.lanes)] * (count * (self._interleaved(count) - 1))
         with loop(k, 0, self.args.depth, UNROLL, carry=[*sums, weights], name="depth") as turn:
             *sums, at = turn.carry
             for step in range(UNROLL):
                 offset = step * columns * self.lanes
-                right = [load(k, at, offset + v * self.lanes, dtype, self.lanes) for v in range(columns)]
+                right = [self._weights(at, offset + v * self.lanes) for v in range(columns)]
                 for row, pointer in enumerate(rows):
                     left = splat(k, load(k, pointer, k.add(turn.index, step), dtype), self.lanes)
                     for v in range(columns):
                         number = (step * count + row * columns + v) % len(sums)
                         sums[number] = multiply_add(k, left, right[v], sums[number])
-            turn.next(*sums, k.at(at, UNROLL * columns * self.lanes, dtype))
+            turn.next(*sums, k.at(at, UNROLL * columns * self.lanes, self.spec.weights))
         sums = turn.carry[:-1]
         while len(sums) > count:
             half = len(sums) // 2
             sums = [k.b.fadd(one, other) for one, other in zip(sums[:half], sums[half:], strict=True)]
+        if scaled:
+            scales = [site.scale(gate) for row in sites for gate in gates for site in row]
+            sums = [multiply_add(k, *each) for each in zip(sums, scales, begun, strict=True)]
         for row, line in enumerate(sites):
             for v, site in enumerate(line):
                 phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(gates))])
+
+    def _weights(self, at: ir.Value, offset: int) -> ir.Value:
+        """A vector of weights as floats."""
+        found = load(self.k, at, offset, self.spec.weights, self.lanes)
+        return convert(self.k, found, self.spec.weights, self.dtype)
 
     def _interleaved(self, sums: int) -> int:
         """How many parts each of `sums` sums over the depth has, a power of 2 up to UNROLL.
@@ -246,6 +257,12 @@ class Vector:
         k, hidden = self.k, self._through.args.hidden
         start = k.mul(k.add(k.mul(self._now.direction, 3), gate), hidden)
         return self._read("peepholes", k.add(start, self._column))
+
+    def scale(self, gate: int) -> ir.Value:
+        """From scales [directions, gates, hidden]."""
+        k, through = self.k, self._through
+        start = k.mul(k.add(k.mul(self._now.direction, through.gates), gate), through.args.hidden)
+        return self._read("scales", k.add(start, self._column))
 
     def function(self, number: int, value: ir.Value) -> ir.Value | None:
         """By the scalar program of the layer, if it has its own."""

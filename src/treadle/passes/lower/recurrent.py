@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.dtypes import DType, f32, f64
+from treadle.dtypes import DType, f32, f64, i8
 from treadle.graph.dim import is_expression, real_maximum
 from treadle.graph.expr import Expr
 from treadle.graph.node import Node
@@ -25,6 +25,9 @@ _EFFICIENCY = 2 / 3
 _GATE_WORK = 36
 """How many multiply-adds take as long as the exponentials of one vector of one gate."""
 
+_WIDENING = 1
+"""How many multiply-adds take as long as a vector of i8 that becomes one of floats."""
+
 _MOST_OPEN_ROWS = 6
 """Every height of blocks has code of its own where the batch is open."""
 
@@ -41,6 +44,7 @@ class _Cell:
     cell_state: int | None = None
     bias: int | None = None
     peepholes: int | None = None
+    scales: int | None = None
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:
@@ -60,6 +64,7 @@ class _Cell:
             "first_cell": self.cell_state,
             "lengths": self.lengths,
             "peepholes": self.peepholes,
+            "scales": self.scales,
         }
         return {
             name: None if number is None or number >= len(node.inputs) else node.inputs[number]
@@ -78,7 +83,7 @@ class _Tiling:
     depth: int
 
 
-_LSTM = _Cell("lstm", state=2, cell_state=3, lengths=4, peepholes=5)
+_LSTM = _Cell("lstm", state=2, cell_state=3, lengths=4, peepholes=5, scales=6)
 _GRU_RESET_AFTER = _Cell("gru_reset_after", state=2, bias=3, lengths=4)
 _GRU_RESET_BEFORE = _Cell("gru_reset_before", state=2, bias=3, lengths=4)
 
@@ -111,13 +116,13 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     rows, optional = tiling.rows, cell.optional(node)
     weights = _packed(ctx, r, cell, tiling)
     units = directions * rows.blocks
-    unit_ns = time * _step_ns(cell, hidden, tiling, dtype, ctx.target)
+    unit_ns = time * _step_ns(cell, hidden, tiling, dtype, r.known_dtype, ctx.target)
     chunks, per_chunk = partition(units, unit_ns)
     backwards = sum(1 << direction for direction, reverse in enumerate(node.attrs["reverse"]) if reverse)
     return [
         ctx.call(
             node,
-            _spec(cell, dtype, hidden, tiling, optional, node.attrs.get("functions", ())),
+            _spec(cell, dtype, r.known_dtype, hidden, tiling, optional, node.attrs.get("functions", ())),
             tuple(node.outputs),
             (x, weights, *(value for value in optional.values() if value is not None)),
             args=RecurrentArgs(
@@ -145,6 +150,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
 def _spec(
     cell: _Cell,
     dtype: DType,
+    weights: DType,
     hidden: int,
     tiling: _Tiling,
     optional: Mapping[str, Value | None],
@@ -154,6 +160,7 @@ def _spec(
     return RecurrentSpec(
         cell=cell.name,
         dtype=dtype,
+        weights=weights,
         rows=tiling.rows.heights,
         vectors=tiling.vectors,
         ragged=hidden % tiling.width != 0,
@@ -177,13 +184,13 @@ def _choose_tiling(cell: _Cell, batch: int, hidden: int, lanes: int, registers: 
     return _Tiling(rows, vectors, width, tiles=-(-hidden // width), depth=-(-hidden // UNROLL) * UNROLL)
 
 
-def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, target: Target) -> float:
+def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, weights: DType, target: Target) -> float:
     """Estimated time of one step in time of a block of rows."""
-    height, machine = tiling.rows.height, target.machine
-    products = (
-        2.0 * height * cell.gates * hidden * hidden / (target.lanes(dtype) * machine.flops_per_lane_ns * _EFFICIENCY)
-    )
-    moved = cell.gates * hidden * hidden * dtype.size / machine.l2_bytes_per_ns
+    height, machine, size = tiling.rows.height, target.machine, cell.gates * hidden * hidden
+    products = 2.0 * height * size / (target.lanes(dtype) * machine.flops_per_lane_ns * _EFFICIENCY)
+    if weights == i8:
+        products += _WIDENING * size / target.lanes(dtype) * machine.fma_ns
+    moved = size * weights.size / machine.l2_bytes_per_ns
     return (
         real_maximum(products, moved)
         + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_WORK * machine.fma_ns

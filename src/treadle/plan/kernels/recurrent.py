@@ -30,9 +30,9 @@ BUFFERS = 4
 class RecurrentSpec(KernelSpec):
     """Parameters.
 
-    Pointers: states, last state, last cell (of an lstm), x, weights, then bias, first state, first cell, lengths and
-    peepholes if they are there. Weights: for each of PHASES of the cell [directions, tiles, depth, gates, vectors *
-    lanes], 0 where there is no hidden unit. Scratch: BUFFERS of [rows, lanes of all tiles].
+    Pointers: states, last state, last cell (of an lstm), x, weights, then bias, first state, first cell, lengths,
+    peepholes and scales if they are there. Weights: for each of PHASES of the cell [directions, tiles, depth, gates,
+    vectors * lanes], 0 where there is no hidden unit. Scratch: BUFFERS of [rows, lanes of all tiles].
     """
 
     family: ClassVar[str] = "recurrent"
@@ -40,6 +40,8 @@ class RecurrentSpec(KernelSpec):
     cell: str
     """A key of PHASES."""
     dtype: DType
+    weights: DType
+    """`dtype`, or i8: whole numbers, which `scales` [directions, gates * hidden] multiply."""
     rows: tuple[int, ...]
     """The heights of blocks of the batch's rows, the largest first: one, or two that differ by one; or more, down to 1,
     where the number of rows is open."""

@@ -14,14 +14,15 @@ from treadle.graph.value import Value
 _REVERSE = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-def lstm(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
+def lstm(node: OnnxNode, b: Builder, scales: Value | None = None) -> Sequence[Value] | None:
+    """LSTM; with `scales` [directions, 4 * hidden], the recurrent weight holds whole numbers of i8."""
     if node.flag("input_forget", default=False):
         raise Unsupported("attribute 'input_forget' must be 0")
     functions = _functions(node, "Sigmoid", "Tanh", "Tanh")
     if functions is None:
         return None
     layer = _Layer(node, b, gates=4)
-    operands = layer.sums(), layer.state(5), layer.state(6), node.optional(4), node.optional(7)
+    operands = layer.sums(), layer.state(5), layer.state(6), node.optional(4), node.optional(7), scales
     return layer.results("lstm", *operands, **functions)
 
 

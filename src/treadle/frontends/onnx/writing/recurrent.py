@@ -22,6 +22,8 @@ def _recurrent(op: str, lengths: int, *, gates: int) -> Write:
     def write(node: Node, w: Writer) -> None:
         if "functions" in node.attrs:
             raise Unwritable("its activations are not the usual ones")
+        if op == "LSTM" and optional(node, 6) is not None:
+            raise Unwritable("its weights are whole numbers with scales")
         x, r = operand(node, 0), operand(node, 1)
         directions, width, hidden = known_shape(r)
         assert width == gates * hidden, "its shape rule wants this"
