@@ -32,6 +32,7 @@ from treadle.runtime.session_limits import SessionLimits
 from treadle.runtime.signature import Tensor
 from treadle.runtime.threads import Threads, ThreadSettings
 from treadle.state_forms import StateForms
+from treadle.written_forms import WrittenForms
 
 if TYPE_CHECKING:
     from treadle.compiled_plans import Open
@@ -161,6 +162,7 @@ class Session:
         self._runner = self._make_runner(threads)
         self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
+        self._written = WrittenForms(self._compiler, self._runner)
 
     def _make_runner(self, threads: Threads) -> Runner:
         common, formed = self._limits.common, self._compiler.formed
@@ -390,6 +392,7 @@ class Session:
         """Free the memory that no run uses at the moment; the next run takes it again."""
         self._runner.trim()
         self._states.trim()
+        self._written.trim()
         if self._forms is not None:
             self._forms.trim()
 
@@ -407,6 +410,11 @@ class Session:
 def runner_of(session: Session) -> Runner:
     """Return the runner of `session`, for facades and the command line."""
     return session._runner  # noqa: SLF001 - this module's own class
+
+
+def written_forms(session: Session) -> WrittenForms:
+    """Return what runs the model of `session` on buffers that are both an input and an output, for facades."""
+    return session._written  # noqa: SLF001 - this module's own class
 
 
 def remembered(session: Session, name: str, make: Callable[[], Any]) -> Any:

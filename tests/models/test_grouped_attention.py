@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import treadle
 from tests.models.contrib import Array, OneNode, some
-from tests.models.contrib_formulas import attention, rotate
+from tests.models.contrib_formulas import rms_norm, rotate
 
 HEADS, GROUPS, SIZE = 4, 2, 16
+OPTIONAL = (
+    "cosines", "sines", "ids", "bias", "sinks", "k_scale", "v_scale", "q_norm", "k_norm", "valid",
+)  # fmt: skip
+"""The operands behind those that every step has."""
 ANGLES = some(40, SIZE // 2)
 COSINES, SINES = np.cos(ANGLES), np.sin(ANGLES)
 
 
 def case(
-    lengths: list[int], tokens: int, past: int | None, *, seed: int = 0, is_packed: bool = False, **attributes: object
+    lengths: list[int],
+    tokens: int,
+    past: int | None,
+    *,
+    seed: int = 0,
+    is_packed: bool = False,
+    optional: Mapping[str, Array] | None = None,
+    **attributes: object,
 ) -> OneNode:
-    """A step after which texts have `lengths`, of `tokens` new ones each, with a cache of size `past`."""
+    """A step after which texts have `lengths`, of `tokens` new ones each, with a cache of size `past`; `optional`
+    operands are those of OPTIONAL."""
     batch, widths = len(lengths), (HEADS * SIZE, GROUPS * SIZE, GROUPS * SIZE)
     q, k, v = (some(batch, tokens, width, seed=seed + at) for at, width in enumerate(widths))
     caches = [None if past is None else some(batch, GROUPS, past, SIZE, seed=seed + at) for at in (3, 4)]
@@ -33,6 +48,9 @@ def case(
     held = frozenset({"cosines", "sines"}) if attributes.get("do_rotary") else frozenset()
     if held:
         operands |= {"cosines": COSINES, "sines": SINES}
+    for name in OPTIONAL if optional else ():
+        operands.setdefault(name, None)
+    operands |= optional or {}
     whole = {"num_heads": HEADS, "kv_num_heads": GROUPS, **attributes}
     return OneNode("GroupQueryAttention", operands, held, ("y", "all_k", "all_v"), whole)
 
@@ -45,14 +63,24 @@ def parted(node: OneNode) -> list[Array]:
     return [part.reshape(*part.shape[:2], -1, SIZE).transpose(0, 2, 1, 3) for part in parts]
 
 
+def normalised(x: Array, weights: Array | None) -> Array:
+    """Heads scaled to a root mean square of `weights`."""
+    return x if weights is None else rms_norm(x, weights, 1e-6).astype(x.dtype)
+
+
 def check(node: OneNode, found: dict[str, Array], window: int = -1) -> None:
     """Compares the rows that texts have with the formula, text by text."""
     q, k, v = parted(node)
     lengths, tokens = np.asarray(node.operands["lengths"]) + 1, q.shape[2]
     cap = float(str(node.attributes.get("softcap", 0.0)))
+    q, k = (normalised(each, node.operands.get(f"{name}_norm")) for name, each in (("q", q), ("k", k)))
+    valid = node.operands.get("valid")
+    sinks = node.operands.get("sinks")
+    if node.attributes.get("smooth_softmax"):
+        sinks = np.zeros(HEADS)
     for text, length in enumerate(lengths.tolist()):
-        before = max(length - tokens, 0)
-        new = length - before
+        new = min(length, tokens) if valid is None else int(valid[text])
+        before = length - new
         mine = [each[text : text + 1, :, :new] for each in (q, k, v)]
         if node.attributes.get("do_rotary"):
             at = np.arange(before, length)[None]
@@ -66,16 +94,15 @@ def check(node: OneNode, found: dict[str, Array], window: int = -1) -> None:
             np.testing.assert_allclose(found[name][text, :, :length], wanted[0], rtol=1e-5, atol=1e-5)
         keys, values = (np.repeat(each, HEADS // GROUPS, axis=1) for each in mine[1:])
         distance = np.arange(before, length)[:, None] - np.arange(length)
-        allowed = (distance >= 0) & ((distance < window) | (window < 0))
-        if cap:
-            scores = mine[0].astype(np.float64) @ keys.swapaxes(-1, -2) / np.sqrt(SIZE)
-            unit = np.eye(length)[None, None]
-            wanted = attention(cap * np.tanh(scores / cap), unit, unit, np.where(allowed, 0, -np.inf), scale=1).reshape(
-                1, new, HEADS, length
-            )
-            mixed = np.einsum("nthk,nhkd->nthd", wanted, values).reshape(1, new, -1)
-        else:
-            mixed = attention(mine[0], keys, values, np.where(allowed, 0, -np.inf))
+        allowed = (distance >= 0) & ((distance < window) | (window < 0)) | (not node.attributes.get("causal", 1))
+        scores = mine[0].astype(np.float64) @ keys.swapaxes(-1, -2) / np.sqrt(SIZE)
+        scores = cap * np.tanh(scores / cap) if cap else scores
+        bias = node.operands.get("bias")
+        scores = scores if bias is None else scores + bias[text : text + 1, :, :new, :length]
+        powers = np.exp(np.where(allowed, scores, -np.inf))
+        rest = 0.0 if sinks is None else np.exp(sinks.astype(np.float64))[:, None, None]
+        weights = powers / (powers.sum(-1, keepdims=True) + rest)
+        mixed = (weights @ values).transpose(0, 2, 1, 3).reshape(1, new, -1)
         np.testing.assert_allclose(found["y"][text, :new], mixed[0], rtol=1e-4, atol=1e-5)
 
 
@@ -92,6 +119,11 @@ CASES = {
     "packed": case([6, 4], 1, 5, is_packed=True, **ROTARY),
     "capped": case([6, 6], 1, 5, softcap=2.0),
     "window": case([9], 4, 5, local_window_size=3),
+    "every_key": case([5, 3], 5, 0, causal=0),
+    "smooth": case([6, 3], 1, 12, smooth_softmax=1),
+    "sinks": case([9], 4, 12, local_window_size=3, softcap=2.0, optional={"sinks": some(HEADS)}),
+    "bias_without_room": case([6, 3], 1, 12, optional={"bias": some(2, 1, 1, 6)}),
+    "padded_chunk": case([9, 7], 4, 12, optional={"valid": np.array([4, 2], np.int32)}),
 }
 
 
@@ -110,6 +142,24 @@ def test_onnxruntime_does_the_same(name: str) -> None:
     window = int(str(node.attributes.get("local_window_size", -1)))
 
     check(node, node.run_by_onnxruntime(), window)
+
+
+def test_heads_of_queries_and_keys_are_normalised() -> None:
+    node = case([6, 3], 1, 12, optional={"q_norm": some(SIZE), "k_norm": some(SIZE, seed=1)})
+
+    check(node, node.run())
+
+
+def test_windows_end_with_the_last_key() -> None:
+    """Also of heads in f16, whose keys and values are kept so."""
+    node = case([6, 3], 1, 12, local_window_size=2, smooth_softmax=1)
+    wide = ("q", "k", "v", "past_k", "past_v")
+    half = {n: a.astype(np.float16) if a is not None and n in wide else a for n, a in node.operands.items()}
+    found = replace(node, operands=half).run()
+
+    assert {name: array.dtype for name, array in found.items()} == dict.fromkeys(found, np.float16)
+    for name, array in node.run().items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize(

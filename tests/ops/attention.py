@@ -107,6 +107,22 @@ def _shared_heads() -> list[Case]:
     ]
 
 
+def _with_sinks() -> list[Case]:
+    """One more key, whose score is given for each head, for all, and for each head of a group."""
+    q, k, v = floats("sinkq", 2, 4, 21, 12), floats("sinkk", 2, 2, 35, 12), floats("sinkv", 2, 2, 35, 12)
+    sinks = floats("sinks", 4, 1, 1) * 20
+    wide = (q, np.repeat(k, 2, axis=1), np.repeat(v, 2, axis=1))
+    causal = np.tril(np.ones((1, 1, 21, 35), bool))
+    one = floats("one_sink", 1, 1, 1, 1)
+    return [
+        Case("attention/sinks", "attention", {"sink": True}, (*wide, sinks)),
+        Case("attention/one_sink", "attention", {"sink": True, "epilogue": _CHOSEN}, (*wide, causal, one)),
+        Case(
+            "attention/shared_sinks", "attention", {"sink": True, "repeats": 2, "epilogue": _SCALED}, (q, k, v, sinks)
+        ),
+    ]
+
+
 def _as_onnx() -> Case:
     x = tuple(floats(f"onnx{name}", 2, 3, 18, 16) for name in "qkv")
     return Case("attention/onnx", "attention", {"epilogue": _SCALED}, x, onnx=OnnxCall("Attention", {"scale": 0.25}))
@@ -125,5 +141,6 @@ CASES = [
     *_layouts(),
     *_special(),
     *_shared_heads(),
+    *_with_sinks(),
     _as_onnx(),
 ]

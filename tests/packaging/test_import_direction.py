@@ -14,7 +14,7 @@ LAYERS: list[set[str]] = [
     {"tune", "compare", "convert"},
     {"compat"},
     {"compile"},
-    {"state_forms", "model_forms"},
+    {"state_forms", "model_forms", "written_forms"},
     {"model_compiler"},
     {"compile_settings", "padded_plans"},
     {"form_plans"},

@@ -10,6 +10,7 @@ from treadle.passes.build_tasks import build_tasks, dependencies
 from treadle.passes.choose_kernels import choose_kernels
 from treadle.passes.insert_prefetches import insert_prefetches
 from treadle.passes.lower.concat import is_appended
+from treadle.passes.lower.scatter import is_written
 from treadle.passes.plan_memory import plan_memory
 from treadle.plan.plan import Plan, Port
 from treadle.plan.target import Target
@@ -86,4 +87,5 @@ def _output(graph: Graph, value: Value) -> Port:
     node = value.producer
     if node is not None and node.op == "data_stage":
         return Port(value.name, node.attrs["dtypes"][node.outputs.index(value)], (), sized_in_run=True)
-    return Port(value.name, value.known_dtype, value.static_shape, is_given=is_appended(graph, value))
+    is_given = is_appended(graph, value) or is_written(graph, value)
+    return Port(value.name, value.known_dtype, value.static_shape, is_given=is_given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from treadle.dtypes import DType
 from treadle.graph.dim import equals, is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -17,7 +18,7 @@ class ShareHeads:
     """%e = expand(%k: [b, 2, 1, t, 8], [b, 2, 4, t, 8]); %r = reshape(%e, [b, 8, t, 8]); %y = attention(%q, %r, ...)
     ->  %y = attention(%q, reshape(%k, [b, 2, t, 8]), ...) repeats=4
 
-    Both keys and values; a transpose of them becomes strides too.
+    Both keys and values, which may be cast; a transpose of them becomes strides too.
     """
 
     name = "share_heads"
@@ -38,6 +39,8 @@ def shared(node: Node, edit: Edit) -> list[Value] | None:
     for number, (name, found) in enumerate((("k", k), ("v", v)), 1):
         reshape = produced_by(found.value, "reshape")
         source = edit.reshape(found.value if reshape is None else reshape.operand(0), found.shape)
+        if source.dtype != found.dtype:
+            source = edit.add("cast", [source], {"to": found.dtype})
         transpose = produced_by(source, "transpose")
         perm = None if transpose is None else transpose.attrs["perm"]
         if transpose is not None and perm is not None and len(perm) - 1 in perm[-2:]:
@@ -47,15 +50,18 @@ def shared(node: Node, edit: Edit) -> list[Value] | None:
 
 
 class _Repeated(NamedTuple):
-    """`value`, seen in `shape`, each head of which stands for so many."""
+    """`value`, seen in `shape` and as `dtype`, each head of which stands for so many."""
 
     value: Value
+    dtype: DType
     shape: StaticShape
     times: int
 
 
 def _repeated(value: Value) -> _Repeated | None:
-    """What reshape(expand(x: [.., 2, 1, t, 8], [.., 2, 4, t, 8]), [.., 8, t, 8]) repeats."""
+    """What reshape(expand(x: [.., 2, 1, t, 8], [.., 2, 4, t, 8]), [.., 8, t, 8]) repeats, or a cast of it."""
+    cast, dtype = produced_by(value, "cast"), value.known_dtype
+    value = value if cast is None else cast.operand(0)
     reshape = produced_by(value, "reshape")
     expand = None if reshape is None else produced_by(reshape.inputs[0], "expand")
     if expand is None or value.shape is None or expand.output.shape is None or expand.operand(0).shape is None:
@@ -69,7 +75,7 @@ def _repeated(value: Value) -> _Repeated | None:
         return None
     if not equal_shapes(value.shape, (*outer, heads * count, *matrices)):
         return None
-    return _Repeated(source, (*outer, heads, *matrices), count)
+    return _Repeated(source, dtype, (*outer, heads, *matrices), count)
 
 
 def _heads(node: Node) -> int:

@@ -21,6 +21,9 @@ _MOVES = frozenset({
 })  # fmt: skip
 """Ops that only move elements."""
 
+_SCATTERS = frozenset({"scatter_elements", "scatter_nd"})
+"""Ops that only move elements where they have no reduction."""
+
 _SHAPES = frozenset({"shape", "size"})
 
 
@@ -47,10 +50,15 @@ class WidenHalves:
         return True
 
 
+def _moves(node: Node) -> bool:
+    """Whether `node` only moves elements."""
+    return node.op in _MOVES or (node.op in _SCATTERS and node.attrs["reduction"] == "none")
+
+
 def _computes(node: Node) -> bool:
     """Whether `node` does more with f16 than store it."""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None and value.dtype == f16]
-    if not values or node.op in _KEPT | _MOVES | _SHAPES:
+    if not values or node.op in _KEPT | _SHAPES or _moves(node):
         return False
     return node.op != "cast" or f32 not in (node.operand(0).dtype, node.output.dtype)
 
@@ -73,12 +81,12 @@ class _Widening:
             self.nodes.append(node)
         elif node.op == "cast":
             self._take_cast(node)
-        elif node.op in _KEPT or (node.op in _MOVES | _SHAPES and not self._are_wide(halves)):
+        elif node.op in _KEPT or ((_moves(node) or node.op in _SHAPES) and not self._are_wide(halves)):
             for value in halves:
                 self.narrow(value)
             self.nodes.append(node)
         else:
-            self._compute(node, rounds=self._rounds and node.op not in _MOVES)
+            self._compute(node, rounds=self._rounds and not _moves(node))
 
     def _are_wide(self, values: Sequence[Value]) -> bool:
         """Whether all `values` but constants are there as f32 only."""

@@ -38,7 +38,7 @@ def _first_query(case: Case) -> tuple[Case, int]:
     rank = len(case.inputs[0].shape)
     axis = case.attrs.get("q_perm", range(rank))[rank - 2]
     q = case.inputs[0].take([0], axis=axis)
-    masks = [mask[..., :1, :] if mask.ndim > 1 else mask for mask in case.inputs[3:]]
+    masks = [mask[..., :1, :] if mask.ndim > 1 else mask for mask in case.inputs[3:]]  # and sinks
     return replace(case, inputs=(q, *case.inputs[1:3], *masks)), case.attrs.get("out_perm", range(rank))[rank - 2]
 
 

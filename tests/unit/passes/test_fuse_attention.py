@@ -100,3 +100,45 @@ def test_exact_math_keeps_the_order(write, apply, exact):
     graph = write.done(write.matmul(write.op("softmax", scores_of(write), axis=3), by_heads(write, "v", 10)))
 
     assert "attention" not in apply(graph, *PASSES, context=exact)
+
+
+@pytest.mark.parametrize("end", [-1, 10])
+def test_a_sink_takes_a_part_of_the_weights(write, apply, end):
+    """
+    One more score for each head, whose weight is left out, becomes an operand.
+    """
+    sink = write.op("expand", write.input(3, 1, 1, name="sink"), write.ints(2, 3, 12, 1))
+    weights = write.op("softmax", write.op("concat", scores_of(write), sink, axis=-1), axis=-1)
+    cut = write.op("slice", weights, write.ints(0), write.ints(end), write.ints(3))
+    graph = write.done(write.matmul(cut, by_heads(write, "v", 10)))
+
+    assert apply(graph, *PASSES) == ["attention"]
+    assert graph.nodes[0].attrs["sink"]
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_other_parts_of_the_weights_stay(write, apply, start):
+    """
+    A score that varies from query to query is no sink, nor is the first one.
+    """
+    extra = write.input(2, 3, 1 if start else 12, 1, name="extra")
+    extra = write.op("expand", extra, write.ints(2, 3, 12, 1)) if start else extra
+    weights = write.op("softmax", write.op("concat", scores_of(write), extra, axis=-1), axis=-1)
+    cut = write.op("slice", weights, write.ints(start), write.ints(start + 10), write.ints(3))
+    graph = write.done(write.matmul(cut, by_heads(write, "v", 10)))
+
+    assert "attention" not in apply(graph, *PASSES)
+
+
+@pytest.mark.parametrize("queries", [1, 12])
+def test_values_that_no_query_sees_are_not_cleared(write, apply, queries):
+    """
+    Where the mask hides keys, attention reads their values as they are, however few the queries.
+    """
+    seen = write.input(10, name="seen", dtype=dtypes.boolean)
+    rows = write.op("reshape", seen, write.ints(10, 1), allowzero=False)
+    chosen = write.op("where", seen, scores_of(write, queries), write.constant(-1e38))
+    v = write.op("where", rows, by_heads(write, "v", 10), write.constant(0), unseen=True)
+    graph = write.done(write.matmul(write.op("softmax", chosen, axis=3), v))
+
+    assert [op for op in apply(graph, *PASSES) if op not in ("reshape", "transpose")] == ["attention"]

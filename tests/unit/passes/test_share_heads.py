@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from treadle import dtypes
 from treadle.passes.absorb_transposes import AbsorbTransposes
 from treadle.passes.fuse_attention import FuseAttention
 from treadle.passes.share_heads import ShareHeads
@@ -38,6 +39,19 @@ def test_repeated_heads_are_read_where_they_are(write, apply):
 
     assert apply(graph, *PASSES) == ["attention"]
     assert graph.nodes[0].attrs == {"k_perm": (0, 2, 1, 3), "v_perm": (1, 2, 0, 3), "repeats": 3}
+
+
+def test_heads_are_cast_before_they_are_repeated(write, apply):
+    """
+    Keys and values of f16 are widened once, not for each head of queries.
+    """
+    q = write.input(2, 6, 12, 8, name="q")
+    k, v = (write.input(2, 2, 10, 8, name=name, dtype=dtypes.f16) for name in "kv")
+    wide = (write.op("cast", repeated(write, each, 3), to=dtypes.f32) for each in (k, v))
+    graph = write.done(attended(write, q, *wide))
+
+    assert apply(graph, *PASSES) == ["cast", "cast", "attention"]
+    assert [node.operand(0) for node in graph.nodes[:2]] == [k, v]
 
 
 def test_heads_of_another_shape_are_reshaped(write, apply):

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.emit.loops import loop
-from treadle.codegen.emit.types import I1, I32, lanes_of
+from treadle.codegen.emit.types import I1, I32, I64, lanes_of
 
 
 def any_lane(k: Kernel, mask: ir.Value) -> ir.Value:
@@ -17,6 +17,16 @@ def any_lane(k: Kernel, mask: ir.Value) -> ir.Value:
     if lanes == 1:
         return mask
     return k.b.call(k.intrinsic(f"llvm.vector.reduce.or.v{lanes}i1", I1, mask.type), [mask])
+
+
+def last_lane(k: Kernel, mask: ir.Value) -> ir.Value:
+    """How many lanes `mask` (i1 or a vector of i1) has up to the last one that is set, as i64; 0 if none is."""
+    lanes = lanes_of(mask.type)
+    if lanes == 1:
+        return k.b.zext(mask, I64)
+    numbers = ir.Constant(ir.VectorType(I64, lanes), list(range(1, lanes + 1)))
+    counts = k.b.select(mask, numbers, ir.Constant(numbers.type, [0] * lanes))
+    return k.b.call(k.intrinsic(f"llvm.vector.reduce.umax.v{lanes}i64", I64, counts.type), [counts])
 
 
 def repair_lanes(

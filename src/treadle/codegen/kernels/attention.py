@@ -20,7 +20,7 @@ from treadle.codegen.emit.math_exp import exp_weight
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
-from treadle.codegen.emit.vectors import constant, joined, like, take
+from treadle.codegen.emit.vectors import constant, joined, like, splat, take
 from treadle.codegen.kernels.attention_mask import until_all_see, visible_keys
 from treadle.codegen.kernels.attention_query import Queries, SingleQuery
 from treadle.codegen.kernels.fold import Fold
@@ -57,6 +57,7 @@ class Matrices:
     v: ir.Value
     out: ir.Value
     epilogue: list[Operand]
+    sink: ir.Value | None
     queries: Index
     keys: Index
     key_blocks: Index
@@ -148,7 +149,8 @@ class Attention:
             sizes = (args.queries, args.keys, args.key_blocks, args.large_key_blocks)
         else:
             sizes = (rows, rows, *self._blocks_of(rows))
-        return Matrices(q, key, v, out, operands, *sizes)
+        sink = begin(4 + len(operands), args.sink_batch, dtype) if self.spec.sink else None
+        return Matrices(q, key, v, out, operands, sink, *sizes)
 
     def _text(self, number: Index) -> tuple[Index, Index]:
         """The first row of text `number`, and how many it has; the kernel fails unless there are such rows."""
@@ -177,8 +179,11 @@ class Attention:
             first = k.max(k.mul(unit.index, group), begin)
             count = k.sub(k.min(k.mul(k.add(unit.index, 1), group), end), first) if self.spec.shared_keys else 1
             found = self.matrices(first)
-            steps = [each[-1] if each else 0 for each in (args.q_batch, args.out_batch, *args.epilogue_batch)]
-            queries = Queries(found.q, found.out, found.epilogue, steps[0], steps[1], steps[2:], count)
+            own = (args.q_batch, args.out_batch, args.sink_batch, *args.epilogue_batch)
+            q_step, out_step, sink_step, *others = (each[-1] if each else 0 for each in own)
+            queries = Queries(
+                found.q, found.out, found.epilogue, found.sink, q_step, out_step, others, sink_step, count
+            )
             query.emit(queries, found.k, found.v)
 
     def open_block(self, matrices: Matrices, first: Index, queries: Index) -> None:
@@ -208,14 +213,17 @@ class Attention:
         if self.spec.hides:
             masks = self._masks(block)
             seen = visible_keys(k, self.epilogue, matrices.epilogue, keys, block.first, masks)
-            keys = until_all_see(k, seen, keys, partial(self._scores, matrices, block, factors, scores, peaks), dtype)
+            if self.spec.bf16_dot:
+                seen = k.min(k.mul(k.div(k.add(seen, 1), 2), 2), keys)
+            compute = partial(self._scores, matrices, block, factors, scores, peaks)
+            keys = until_all_see(k, seen, keys, masks, compute, dtype)
             tops = self._tops(block, peaks)
         else:
             tops = self._scores(matrices, block, factors, scores, peaks, keys)
         if self.spec.safe:
             tops = [finite(k, top, dtype) for top in tops]
         powers = self._bf16_powers if self.spec.bf16_dot else self._powers
-        shares = powers(tops, scores, keys)
+        shares = powers(tops, scores, keys, self._sink_powers(matrices, tops))
 
         def store_result(sums: list[ir.Value], row: Index) -> None:
             scaled = [k.b.fmul(value, shares[number % block.vectors]) for number, value in enumerate(sums)]
@@ -237,15 +245,14 @@ class Attention:
     ) -> list[ir.Value]:
         """The scores of the first `keys` keys. Returns, and leaves at `peaks`, the greatest one of each query."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
-        peak = Fold("peak", dtype)
-        neutral: list[ir.Value] = [peak.neutral(lanes)] * block.vectors
+        lowest = Fold("peak", dtype).neutral(lanes) if matrices.sink is None else self._sink(matrices.sink)
 
         def finish(sums: list[ir.Value], row: Index) -> None:
             if not self.epilogue.is_long:
                 sums = self._finish(sums, row, matrices, block, peaks)
             self._store(sums, scores, row, block.vectors)
 
-        self._store(neutral, peaks, 0, block.vectors)
+        self._store([lowest] * block.vectors, peaks, 0, block.vectors)
         blocks, large = matrices.key_blocks, matrices.large_key_blocks
         if self.spec.hides:
             blocks, large = self._blocks_of(keys)
@@ -327,8 +334,18 @@ class Attention:
     def _tops(self, block: Block, peaks: ir.Value) -> list[ir.Value]:
         return [load(self.k, peaks, v * self.lanes, self.dtype, self.lanes) for v in range(block.vectors)]
 
-    def _powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index) -> list[ir.Value]:
-        """Replaces each score by exp(score - top). Returns 1 / the sum of each query's powers."""
+    def _sink(self, sink: ir.Value) -> ir.Value:
+        return splat(self.k, load(self.k, sink, 0, self.dtype), self.lanes)
+
+    def _sink_powers(self, matrices: Matrices, tops: list[ir.Value]) -> list[ir.Value]:
+        """exp(sink - top) for each query, 0 without a sink."""
+        if matrices.sink is None:
+            return [constant(self.dtype, 0.0, self.lanes)] * len(tops)
+        sink = self._sink(matrices.sink)
+        return [exp_weight(self.k, self.k.b.fsub(sink, top)) for top in tops]
+
+    def _powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index, totals: list[ir.Value]) -> list[ir.Value]:
+        """Replaces each score by exp(score - top). Returns 1 / the sum of each query's powers and its `totals`."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         vectors = len(tops)
 
@@ -345,18 +362,19 @@ class Attention:
 
         together = max(1, _POWERS // vectors)
         most = k.mul(k.div(keys, together), together)
-        totals: list[ir.Value] = [constant(dtype, 0.0, lanes)] * vectors
         with loop(k, 0, most, together, carry=totals, name="power") as key:
             key.next(*replace(key.index, together, list(key.carry)))
         with loop(k, most, keys, carry=key.carry, name="last.power") as key:
             key.next(*replace(key.index, 1, list(key.carry)))
         return self._shares(key.carry)
 
-    def _bf16_powers(self, tops: list[ir.Value], scores: ir.Value, keys: Index) -> list[ir.Value]:
+    def _bf16_powers(
+        self, tops: list[ir.Value], scores: ir.Value, keys: Index, totals: list[ir.Value]
+    ) -> list[ir.Value]:
         """As `_powers`, but the powers of two keys become one row of pairs of bf16; these fill the first rows."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         width = len(tops) * lanes
-        with loop(k, 0, keys, 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
+        with loop(k, 0, keys, 2, carry=totals, name="power") as key:
             start = k.at(scores, k.mul(key.index, width), dtype)
             target = k.at(scores, k.mul(k.div(key.index, 2), width), dtype)
             totals = []

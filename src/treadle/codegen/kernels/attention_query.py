@@ -33,14 +33,16 @@ _WIDTHS = (8, 4, 2, 1)
 @dataclass(frozen=True, slots=True)
 class Queries:
     """The queries of matrices that have one each and share keys and values: where the first one, its result and its
-    operands of the epilogue are, the strides to the next ones, and how many there are."""
+    operands of the epilogue and its sink are, the strides to the next ones, and how many there are."""
 
     q: ir.Value
     out: ir.Value
     operands: Sequence[Operand]
+    sink: ir.Value | None
     q_step: Index
     out_step: Index
     operand_steps: Sequence[Index]
+    sink_step: Index
     count: Index
 
 
@@ -65,7 +67,8 @@ class SingleQuery:
         self._scores(queries, keys, scores, whole, count)
         with loop(k, 0, queries.count, name="query") as query:
             own = k.at(scores, k.mul(query.index, whole), dtype)
-            share = self._powers(own, self._top(own, self._operands(queries, query.index), count), count)
+            sink = self._sink(queries, query.index)
+            share = self._powers(own, self._top(own, self._operands(queries, query.index), sink, count), sink, count)
             self._result(own, values, k.at(queries.out, k.mul(query.index, queries.out_step), dtype), share, count)
 
     def _operands(self, queries: Queries, query: Index) -> list[Operand]:
@@ -75,6 +78,12 @@ class SingleQuery:
             _along_keys(operand, k.at(operand.base, k.mul(query, step), self.epilogue.operand_dtype(number)))
             for number, (operand, step) in enumerate(zip(queries.operands, queries.operand_steps, strict=True))
         ]
+
+    def _sink(self, queries: Queries, query: Index) -> ir.Value | None:
+        """The score of the sink of query number `query`."""
+        if queries.sink is None:
+            return None
+        return load(self.k, queries.sink, self.k.mul(query, queries.sink_step), self.dtype)
 
     def _visible(self, queries: Queries) -> Index:
         """How many keys, counted from the first, are multiplied: those up to the last one that a query sees."""
@@ -102,9 +111,9 @@ class SingleQuery:
                 for number, value in enumerate(sums):
                     store(k, value, scores, k.add(row, number * self.lanes), dtype)
 
-    def _top(self, scores: ir.Value, operands: list[Operand], count: Index) -> ir.Value:
-        """The greatest score, after the epilogue has been applied to all of them; scores behind the last key are
-        -inf."""
+    def _top(self, scores: ir.Value, operands: list[Operand], sink: ir.Value | None, count: Index) -> ir.Value:
+        """The greatest score, that of the sink included, after the epilogue has been applied to all others; scores
+        behind the last key are -inf."""
         k, dtype, lanes = self.k, self.dtype, self.lanes
         peak = Fold("peak", dtype)
         lowest = peak.neutral(lanes)
@@ -122,13 +131,18 @@ class SingleQuery:
             mask = lane_mask(k, k.sub(count, rest.index), lanes)
             rest.next(peak.join(k, finished(rest.index, mask), rest.carry[0]))
         top = peak.across(k, rest.carry[0])
+        if sink is not None:
+            top = peak.join(k, sink, top)
         return finite(k, top, dtype) if self.spec.safe else top
 
-    def _powers(self, scores: ir.Value, top: ir.Value, count: Index) -> ir.Value:
-        """Replaces each score by exp(score - top). Returns 1 / the sum of the powers."""
+    def _powers(self, scores: ir.Value, top: ir.Value, sink: ir.Value | None, count: Index) -> ir.Value:
+        """Replaces each score by exp(score - top). Returns 1 / the sum of the powers, that of the sink included."""
         k, dtype, lanes = self.k, self.dtype, self.lanes
         tops = splat(k, top, lanes)
-        with loop(k, 0, count, lanes, carry=[constant(dtype, 0.0)], name="power") as key:
+        start: ir.Value = constant(dtype, 0.0)
+        if sink is not None:
+            start = k.b.extract_element(exp_weight(k, k.b.fsub(splat(k, sink, lanes), tops)), I32(0))
+        with loop(k, 0, count, lanes, carry=[start], name="power") as key:
             powers = exp_weight(k, k.b.fsub(load(k, scores, key.index, dtype, lanes), tops))
             store(k, powers, scores, key.index, dtype)
             total = key.carry[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from treadle.compat.onnxruntime.describe import element_dtype
 from treadle.compat.onnxruntime.values import OrtValue, at_address, require_cpu
+from treadle.runtime.runner import OwnPlan
 
 if TYPE_CHECKING:
     from treadle.compat.onnxruntime.session import InferenceSession
@@ -25,6 +26,9 @@ class IOBinding:
         self._inputs: dict[str, OrtValue] = {}
         self._targets: dict[str, Array | None] = {}  # where outputs go, in the order of binding; None: new memory
         self._values: dict[str, OrtValue] = {}
+        self._shared: dict[str, tuple[str, Array]] | None = None
+        self.own = OwnPlan()
+        """The plan of the runs of this binding that write into the memory of inputs."""
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Array) -> None:
         """Bind an input to an array, whose memory the runs read. Raises RuntimeError for an unknown name."""
@@ -48,6 +52,7 @@ class IOBinding:
         if name not in self._session.input_names:
             raise RuntimeError(f"Failed to find NodeArg with name: {name} in the def list")
         self._inputs[name] = value
+        self._shared = None
 
     def bind_output(
         self,
@@ -77,6 +82,7 @@ class IOBinding:
     def _target(self, name: str, array: Array | None) -> None:
         self._targets.pop(name, None)
         self._targets[name] = array
+        self._shared = None
 
     def synchronize_inputs(self) -> None:
         """Do nothing: memory of the CPU is ready."""
@@ -99,10 +105,12 @@ class IOBinding:
     def clear_binding_inputs(self) -> None:
         """Forget the inputs."""
         self._inputs.clear()
+        self._shared = None
 
     def clear_binding_outputs(self) -> None:
         """Forget the outputs."""
         self._targets.clear()
+        self._shared = None
         self._values.clear()
 
     @property
@@ -114,6 +122,14 @@ class IOBinding:
     def names(self) -> list[str]:
         """The outputs that are bound."""
         return list(self._targets)
+
+    @property
+    def shared(self) -> Mapping[str, tuple[str, Array]]:
+        """The outputs that are bound to the memory of an input of the same shape and dtype: the input's name, and the
+        array. Memory that anything else is bound to as well is left out."""
+        if self._shared is None:
+            self._shared = _shared(self._inputs, self._targets)
+        return self._shared
 
     def store(self, results: Mapping[str, Any]) -> None:
         """Take the outputs of a run. Raises RuntimeError, and writes nothing, if one does not fit its memory."""
@@ -129,8 +145,50 @@ class IOBinding:
             if target is None:
                 self._values[name] = OrtValue(results[name])
             else:
-                target[...] = results[name]
+                if results[name] is not target:
+                    target[...] = results[name]
                 self._values[name] = OrtValue(target)
+
+
+class _Bound(NamedTuple):
+    """The memory that an input or an output is bound to."""
+
+    start: int
+    end: int
+    is_output: bool
+    name: str
+    array: Array
+
+
+def _shared(inputs: Mapping[str, OrtValue], targets: Mapping[str, Array | None]) -> dict[str, tuple[str, Array]]:
+    given = {name: value.numpy() for name, value in inputs.items() if value.is_tensor()}
+    arrays = [(False, *each) for each in given.items()] + [(True, *each) for each in targets.items()]
+    bound = sorted(
+        (
+            _Bound(array.ctypes.data, array.ctypes.data + array.nbytes, is_output, name, array)
+            for is_output, name, array in arrays
+            if isinstance(array, np.ndarray) and array.size
+        ),
+        key=lambda each: each[:3],
+    )
+    found, reached = {}, 0
+    for at, before in enumerate(bound):
+        after, *others = bound[at + 1 : at + 3] or [before]
+        apart = reached <= before.start and all(other.start >= before.end for other in others)
+        if apart and after.is_output and not before.is_output and _are_same(before.array, after.array):
+            found[after.name] = (before.name, after.array)
+        reached = max(reached, before.end)
+    return found
+
+
+def _are_same(before: Array, after: Array) -> bool:
+    return (
+        before.ctypes.data == after.ctypes.data
+        and (before.shape, before.dtype) == (after.shape, after.dtype)
+        and before.flags.c_contiguous
+        and after.flags.c_contiguous
+        and after.flags.writeable
+    )
 
 
 def _sizes(array: Array) -> str:

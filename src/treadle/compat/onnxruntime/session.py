@@ -29,7 +29,7 @@ from treadle.compat.onnxruntime.options import (
 )
 from treadle.compat.onnxruntime.profile import Profile
 from treadle.compat.onnxruntime.values import OrtMemoryInfo, OrtValue, require_cpu
-from treadle.compile import Session, remembered
+from treadle.compile import Session, remembered, written_forms
 from treadle.errors import TreadleError, UnsupportedModelError
 from treadle.frontends.onnx.description import Description
 from treadle.runtime.pool import threads_of
@@ -306,7 +306,11 @@ class InferenceSession:
             return False
 
     def _results(
-        self, names: Sequence[str], given: Mapping[str, Any], run_options: RunOptions | None
+        self,
+        names: Sequence[str],
+        given: Mapping[str, Any],
+        run_options: RunOptions | None,
+        binding: IOBinding | None = None,
     ) -> Mapping[str, Any]:
         if run_options is not None and not isinstance(run_options, RunOptions):
             raise TypeError(f"run(): run_options: wanted RunOptions or None, got {run_options!r}")
@@ -317,7 +321,7 @@ class InferenceSession:
                 return dict(zip(names, self._peer.run(names, feeds, options), strict=True))
         if overridden := given.keys() & self._optional:
             self._override(min(overridden))
-            return self._results(names, given, run_options)
+            return self._results(names, given, run_options, binding)
         arrays = arrays_of(self._inputs, given)
         check_names(names, self._outputs)
         if len(self._checked) >= _MOST_CHECKED:
@@ -325,12 +329,21 @@ class InferenceSession:
         if len(given) == len(arrays) and all(type(one) is np.ndarray for one in given.values()):
             self._checked.add(_form_of(given))
         with translated():
+            memory = {} if binding is None else self._in_place(binding.shared)
+            if binding is not None and memory:
+                token = None if run_options is None else run_options.token
+                return written_forms(self._sess).run(arrays, names, memory, binding.own, cancel=token)
             if run_options is None:
                 results: Mapping[str, Any] = self._sess.run(arrays)
             else:
                 wanted = names if run_options.only_execute_path_to_fetches else None
                 results = self._sess.run(arrays, wanted, cancel=run_options.token)
         return results
+
+    def _in_place(self, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
+        """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
+        pairs = written_forms(self._sess).pairs() if shared else {}
+        return {output: array for output, (name, array) in shared.items() if pairs.get(output) == name}
 
     def run_async(
         self,
@@ -383,7 +396,7 @@ class InferenceSession:
         if not iobinding.names:
             raise RuntimeError("Error in execution: At least one output should be requested.")
         try:
-            results = self._results(iobinding.names, iobinding.feeds, run_options)
+            results = self._results(iobinding.names, iobinding.feeds, run_options, iobinding)
         except (ValueError, InvalidArgument, Fail) as failure:
             raise RuntimeError(f"Error in execution: {bare(failure)}") from failure
         iobinding.store(results)

@@ -11,7 +11,14 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower.attention_mask import can_hide
-from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands, packed_rows
+from treadle.passes.lower.attention_operands import (
+    Operand,
+    Products,
+    can_bf16_dot,
+    epilogue_operands,
+    packed_rows,
+    sink_operand,
+)
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import LowerContext, partition
 from treadle.plan.call import Call
@@ -56,7 +63,8 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     v, v_calls = packed_rows(node, ctx, products, "v")
     calls += k_calls + v_calls
     products = replace(products, k=k, v=v)
-    return [*calls, _attention_call(node, products, dtype, out, epilogue, ctx)]
+    sink = sink_operand(node, products.scores)
+    return [*calls, _attention_call(node, products, dtype, out, epilogue, ctx, sink=sink)]
 
 
 def lower_packed_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -81,6 +89,7 @@ def _attention_call(
     epilogue: Sequence[Operand],
     ctx: LowerContext,
     texts: _Texts | None = None,
+    sink: Operand | None = None,
 ) -> Call:
     q, k, v, batch = products.q, products.k, products.v, products.batch
     queries, depth, width = products.queries, products.depth, products.width
@@ -123,10 +132,11 @@ def _attention_call(
         v_batch=_batch_steps(v, len(batch)),
         out_batch=_batch_steps(out, len(batch)),
         epilogue_batch=tuple(_batch_steps(operand, len(batch)) for operand in epilogue),
+        sink_batch=() if sink is None else _batch_steps(sink, len(batch)),
     )
     scratch = (1 + depth + keys + width) * block + (keys // 2 * width if products.bf16_dot else 0)
     spec = _spec(node, products, dtype, tiles, epilogue, lanes, hides=hides)
-    operands = tuple(operand.value for operand in (q, k, v, *epilogue))
+    operands = tuple(operand.value for operand in (q, k, v, *epilogue, *([] if sink is None else [sink])))
     if spec.single_query != "never":
         panel, together = KEY_VECTORS * lanes, batch[-1] if spec.shared_keys else 1
         scratch = maximum(scratch, depth * panel + together * ceil_div(keys, panel) * panel)
@@ -179,10 +189,11 @@ def _spec(
         unit_depth=equals(products.k.column, 1),
         unit_column=equals(products.v.column, 1),
         whole_depth=divides(UNROLL, depth),
-        whole_keys=divides(UNROLL, products.keys // 2 if products.bf16_dot else products.keys),
+        whole_keys=not hides and divides(UNROLL, products.keys // 2 if products.bf16_dot else products.keys),
         batch_rank=len(products.batch),
         safe=bool(node.attrs.get("safe")),
         packed=False,
+        sink=bool(node.attrs.get("sink")),
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(_kind(operand) for operand in epilogue),
     )

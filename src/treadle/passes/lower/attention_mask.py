@@ -13,11 +13,12 @@ _MOST = 1024.0
 _HIDING = ("add", "sub", "where")
 
 _Value = Literal["free", "score", "other"]
-"""What does not depend on the product of query and key; the product, scaled, shifted or hidden; or any other value."""
+"""What does not depend on the product of query and key; the product, scaled, capped, shifted or hidden; or any other
+value."""
 
 
 def can_hide(epilogue: Expr | None) -> bool:
-    """Whether operands of `epilogue` may hide keys, and all that it does to other scores is scale and shift them.
+    """Whether operands of `epilogue` may hide keys, and all that it does to other scores is scale, cap or shift them.
 
     The kernel finds what is hidden from the epilogue of 0, which says nothing of other functions of the score.
     """
@@ -44,6 +45,8 @@ def _value_of(step: Step, args: Sequence[_Value], factors: Sequence[float]) -> _
         return "free"
     if step.op == "where":
         return "score" if args[0] == "free" and "other" not in args else "other"
+    if step.op == "tanh":  # it brings scores nearer to 0
+        return args[0]
     if sorted(args) != ["free", "score"]:
         return "other"
     shifts = step.op in ("add", "sub")

@@ -9,6 +9,7 @@ from treadle.graph.dim import divides, equals, hint_of
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, broadcast, strides_of
 from treadle.graph.value import Value
+from treadle.ops.attention import epilogue_end
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.copy import copy_call, dense_target
 from treadle.passes.lower.gemm_operands import batch_steps, step_along
@@ -94,7 +95,7 @@ def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tup
     """The operands of the epilogue, and the calls that transpose those that vary along queries and keys."""
     operands: list[Operand] = []
     calls: list[Call] = []
-    for number in range(3, len(node.inputs)):
+    for number in range(3, epilogue_end(node.attrs, node.inputs)):
         value = node.operand(number)
         rank = len(scores) - ("repeats" in node.attrs)
         shape = (1,) * (rank - len(value.static_shape)) + value.static_shape
@@ -113,6 +114,17 @@ def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tup
             row, column = 1, queries
         operands.append(Operand(value, batch_steps(outer, scores[:-2], steps), row, column))
     return operands, calls
+
+
+def sink_operand(node: Node, scores: StaticShape) -> Operand | None:
+    """The score of one more key for each matrix of `scores`, if there is one."""
+    if not node.attrs.get("sink"):
+        return None
+    value = node.operand(len(node.inputs) - 1)
+    rank = len(scores) - ("repeats" in node.attrs)
+    shape = (1,) * (rank - len(value.static_shape)) + value.static_shape
+    (*outer, _, _), steps = _grouped(node, shape, strides_of(shape), shared=False)
+    return Operand(value, batch_steps(outer, scores[:-2], steps), 0, 0)
 
 
 def packed_rows(node: Node, ctx: LowerContext, products: Products, name: str) -> tuple[Operand, list[Call]]:

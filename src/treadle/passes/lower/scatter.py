@@ -1,4 +1,5 @@
-"""scatter_elements and scatter_nd: a copy of x, then one kernel that writes the updates, in order."""
+"""scatter_elements and scatter_nd: a copy of x, unless it is there already, then one kernel that writes the updates, in
+order."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from typing import TypedDict
 from treadle import dtypes
 from treadle.dtypes import DType, i64
 from treadle.graph.dim import equals, maximum
+from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, normalize_axis, strides_of
+from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import copy_call, dense_target, is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, element_strides
@@ -83,10 +86,22 @@ def _common(node: Node) -> _Common:
 
 
 def _calls(node: Node, ctx: LowerContext, spec: ScatterSpec, args: KernelArgs[int]) -> list[Call]:
-    """A copy of x to y, then the kernel of `spec`."""
+    """A copy of x to y where y is not in its memory, then the kernel of `spec`."""
     x, indices, updates, y = node.operand(0), node.operand(1), node.operand(2), node.output
-    copy = copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))
+    copies = (
+        []
+        if is_written(ctx.graph, y)
+        else [copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))]
+    )
     cost = elements(indices.static_shape) * PICK_NS + elements(updates.static_shape)
     traffic = 2 * nbytes(updates) + nbytes(indices)
     put = ctx.call(node, spec, (y,), (y, indices, updates), args=args, traffic=traffic, cost=ctx.machine.call_ns + cost)
-    return [copy, put]
+    return [*copies, put]
+
+
+def is_written(graph: Graph, value: Value) -> bool:
+    """Whether `value` is an output whose memory the caller gives, which is that of the input it is written into."""
+    node = value.producer
+    if node is None or not node.attrs.get("in_place"):
+        return False
+    return node.inputs[0] in graph.inputs and graph.is_output(value)

@@ -14,7 +14,8 @@ KEY_VECTORS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionSpec(EpilogueSpec):
-    """Parameters. Pointers: out, q, k, v, operands of the epilogue; with `packed`, then the offsets of the texts.
+    """Parameters. Pointers: out, q, k, v, operands of the epilogue; then with `sink` the scores of sinks, with `packed`
+    the offsets of the texts.
 
     The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: greatest
     scores [lanes], queries [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with
@@ -69,6 +70,8 @@ class AttentionSpec(EpilogueSpec):
     packed: bool
     """The rows of q, k and v are those of several texts, one after another; the first batch dimension counts texts. A
     query is multiplied by the keys of its own text."""
+    sink: bool
+    """Each matrix has the score of one more key, whose row of v is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,8 @@ class AttentionArgs(KernelArgs[T]):
     """Strides of out along the batch dimensions."""
     epilogue_batch: tuple[tuple[T, ...], ...]
     """Strides of each operand of the epilogue along the batch dimensions."""
+    sink_batch: tuple[T, ...]
+    """Strides of the scores of sinks along the batch dimensions."""
 
     @classmethod
     def tuple_lengths(cls, spec: AttentionSpec) -> Lengths:
@@ -128,4 +133,5 @@ class AttentionArgs(KernelArgs[T]):
             "v_batch": rank,
             "out_batch": rank,
             "epilogue_batch": (operands, rank),
+            "sink_batch": rank if spec.sink else 0,
         }

@@ -33,6 +33,18 @@ class Heads:
     v: Value
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Which keys count where a buffer has room for more, bool.
+
+    `by_queries` [N, 1, tokens, keys]: those that each query sees. `at_all` [N, 1, keys, 1]: those that a query may see;
+    the memory of all others may hold anything. None: all.
+    """
+
+    by_queries: Value
+    at_all: Value | None
+
+
 def attention(node: OnnxNode, b: Builder) -> list[Value | None]:
     """Attention(x, weights, bias, mask, past, attention_bias) -> heads attend after one projection to q, k and v."""
     _refuse(node, 6, "past_sequence_length")
@@ -180,13 +192,33 @@ def split_heads(x: Value, count: int, b: Builder) -> Value:
     return b.add("transpose", apart, perm=_SWAPPED)
 
 
-def attended(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builder) -> Value:
-    """softmax(scale q k + added) v [N, tokens, width]."""
-    return joined(mixed(node, heads, added, b), b)
+def attended(
+    node: OnnxNode,
+    heads: Heads,
+    added: Sequence[Value | None],
+    b: Builder,
+    *,
+    seen: Seen | None = None,
+    sink: Value | None = None,
+) -> Value:
+    """softmax(scale q k + added) v [N, tokens, width]; `seen` and `sink` as mixed() takes them."""
+    return joined(mixed(node, heads, added, b, seen=seen, sink=sink), b)
 
 
-def mixed(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builder) -> Value:
-    """softmax(scale q k, capped where `softcap` is given, + added) v [N, heads, tokens, size]."""
+def mixed(
+    node: OnnxNode,
+    heads: Heads,
+    added: Sequence[Value | None],
+    b: Builder,
+    *,
+    seen: Seen | None = None,
+    sink: Value | None = None,
+) -> Value:
+    """softmax(scale q k, capped where `softcap` is given, + added) v [N, heads, tokens, size].
+
+    A query attends to the keys that are `seen` alone. `sink` [1, heads, 1, 1] is the score of one more key, whose value
+    is 0.
+    """
     scores = b.add("matmul", heads.q, heads.k, transpose_a=False, transpose_b=True)
     scores = b.add("mul", scores, scale_of(node, heads.q, b))
     cap = node.number("softcap", 0.0)
@@ -195,8 +227,22 @@ def mixed(node: OnnxNode, heads: Heads, added: Sequence[Value | None], b: Builde
         scores = b.add("mul", scores, b.scalar(cap, scores.dtype))
     for each in added:
         scores = scores if each is None else b.add("add", scores, each)
-    weights = b.add("softmax", scores, axis=-1)
-    return b.add("matmul", weights, heads.v, transpose_a=False, transpose_b=False)
+    values = heads.v
+    if seen is not None:
+        if scores.dtype is None:
+            raise Unsupported("the element type of its inputs must be known")
+        lowest = b.scalar(float(np.finfo(scores.dtype.numpy).min), scores.dtype)
+        scores = b.add("where", seen.by_queries, scores, lowest)
+        if seen.at_all is not None:
+            values = b.add("where", seen.at_all, values, b.scalar(0, values.dtype), unseen=True)
+    if sink is None:
+        weights = b.add("softmax", scores, axis=-1)
+    else:
+        shape = b.add("concat", b.add("shape", scores, start=0, end=3), b.integers([1]), axis=0)
+        every = b.add("concat", scores, b.add("expand", sink, shape), axis=-1)
+        bounds = [b.integers([number]) for number in (0, -1, 3)]
+        weights = b.add("slice", b.add("softmax", every, axis=-1), *bounds)
+    return b.add("matmul", weights, values, transpose_a=False, transpose_b=False)
 
 
 def joined(heads: Value, b: Builder) -> Value:

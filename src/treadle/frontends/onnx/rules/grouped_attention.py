@@ -14,31 +14,27 @@ from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.attention import Heads, attended, repeated
+from treadle.frontends.onnx.rules.attention import Heads, Seen, attended, repeated
 from treadle.frontends.onnx.rules.attention_mask import length
+from treadle.frontends.onnx.rules.cache import stored, with_room
 from treadle.frontends.onnx.rules.rotary import rotate
 from treadle.graph.value import Value
 
 _SWAPPED = (0, 2, 1, 3)
-_REFUSED = {
-    11: "head_sink", 12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight", 16: "query_seqlens",
-}  # fmt: skip
+_REFUSED = {12: "k_scale", 13: "v_scale"}
 _TOKENS = 1
 """The axis of tokens before heads are split off."""
+_NORM_EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where tokens stand in the cache, all i64.
-
-    `before`: how many each text [N] has before its new ones. `new`: the places of these [N, tokens]. `all`: the places
-    [cache] of the cache that the node gives. `given`: how many the given cache has, a scalar.
-    """
+    """Where tokens stand in the cache, i64: how many each text [N] has `before` its new ones, the places of these
+    [N, tokens], and how many it has after the step [N]."""
 
     before: Value
     new: Value
-    all: Value
-    given: Value
+    ends: Value
 
 
 def group_query_attention(node: OnnxNode, b: Builder) -> list[Value]:
@@ -48,14 +44,18 @@ def group_query_attention(node: OnnxNode, b: Builder) -> list[Value]:
     if count < 1 or groups < 1 or count % groups:
         raise Fault(f"attribute 'kv_num_heads' must divide 'num_heads', got {groups} and {count}")
     q, k, v = _split(node, count, groups, b)
+    q, k = (_normalised(node, each, name, b) for each, name in ((q, "q"), (k, "k")))
     at = _places(node, q, b)
     if node.flag("do_rotary", default=False):
         q, k = (_turned(node, each, at, b) for each in (q, k))
     q, k, v = (b.add("transpose", each, perm=_SWAPPED) for each in (q, k, v))
-    if node.optional(3) is not None and node.optional(4) is not None:
-        k, v = (_merged(node.input(index), new, at, groups, b) for index, new in ((3, k), (4, v)))
+    if node.optional(3) is not None:
+        total = b.as_scalar(b.add("cast", node.input(6), to=dtypes.i64))
+        rooms = (with_room(node.input(index), total, b) for index in (3, 4))
+        k, v = (stored(room, new, at.before, b) for room, new in zip(rooms, (k, v), strict=True))
     heads = Heads(q, *(repeated(each, count // groups, b) for each in (k, v)))
-    result = attended(node, heads, [node.optional(10), _mask(node, q, at, b)], b)
+    seen, sink = _seen(node, k, at, b), _sink(node, count, q, b)
+    result = attended(node, heads, [_bias(node, k, b)], b, seen=seen, sink=sink)
     return [result, k, v]
 
 
@@ -66,11 +66,10 @@ def _refuse(node: OnnxNode) -> None:
     for name in ("k_quant_type", "v_quant_type"):
         if node.text(name, "NONE") != "NONE":
             raise Unsupported(f"attribute {name!r} must be NONE: quantized caches are not supported")
-    for name in ("sliding_window_cache", "qk_output"):
-        if node.integer(name, 0):
-            raise Unsupported(f"attribute {name!r} must be 0")
-    if node.integer("smooth_softmax", 0) > 0 or any(node.outputs[3:4]):
-        raise Unsupported("attribute 'smooth_softmax' and the result 'output_qk' are not supported")
+    if node.integer("sliding_window_cache", 0):
+        raise Unsupported("attribute 'sliding_window_cache' must be 0")
+    if any(node.outputs[3:4]):
+        raise Unsupported("its result 'output_qk' is not computed apart")
 
 
 def _split(node: OnnxNode, count: int, groups: int, b: Builder) -> list[Value]:
@@ -93,18 +92,24 @@ def _split(node: OnnxNode, count: int, groups: int, b: Builder) -> list[Value]:
     ]
 
 
+def _normalised(node: OnnxNode, x: Value, name: str, b: Builder) -> Value:
+    """Queries or keys (`name` is "q" or "k") with each head scaled to a root mean square of its weights, if it has
+    any."""
+    index = 14 if name == "q" else 15
+    if node.optional(index) is None:
+        return x
+    epsilon = node.number(f"{name}_norm_epsilon", node.number("qk_norm_epsilon", _NORM_EPSILON))
+    return b.add("rms_norm", x, node.input(index), axis=-1, epsilon=epsilon)
+
+
 def _places(node: OnnxNode, q: Value, b: Builder) -> _Places:
+    """`query_seqlens` says how many rows of a text are tokens; without it, all that the text has room for."""
     lengths = b.add("add", b.add("cast", node.input(5), to=dtypes.i64), b.scalar(1, dtypes.i64))
     lengths = b.add("reshape", lengths, b.integers([-1]), allowzero=False)
-    tokens = length(q, b, _TOKENS)
-    before = b.add("max", b.add("sub", lengths, tokens), b.scalar(0, dtypes.i64))
-    new = b.add("add", b.add("unsqueeze", before, b.integers([1])), b.numbers(tokens))
-    past = node.optional(3)
-    if past is None:
-        return _Places(before, new, b.numbers(tokens), b.scalar(0, dtypes.i64))
-    given = length(past, b)
-    total = b.as_scalar(b.add("cast", node.input(6), to=dtypes.i64))
-    return _Places(before, new, b.numbers(b.add("max", given, total)), given)
+    tokens, valid = length(q, b, _TOKENS), node.optional(16)
+    given = tokens if valid is None else b.add("cast", valid, to=dtypes.i64)
+    before = b.add("max", b.add("sub", lengths, given), b.scalar(0, dtypes.i64))
+    return _Places(before, b.add("add", b.add("unsqueeze", before, b.integers([1])), b.numbers(tokens)), lengths)
 
 
 def _turned(node: OnnxNode, x: Value, at: _Places, b: Builder) -> Value:
@@ -122,37 +127,40 @@ def _turned(node: OnnxNode, x: Value, at: _Places, b: Builder) -> Value:
     return rotate(x, cosines, sines, width, b, interleaved=node.flag("rotary_interleaved", default=False))
 
 
-def _merged(past: Value, new: Value, at: _Places, groups: int, b: Builder) -> Value:
-    """The cache [N, heads, cache, size] with rows of `new` at their places, and those of `past` at the others."""
-    tokens = length(new, b)
-    both = b.add("concat", past, new, axis=2)
-    before = b.add("unsqueeze", at.before, b.integers([1]))
-    behind = b.add("sub", at.all, before)
-    is_new = b.add("and", b.add("ge", behind, b.scalar(0, dtypes.i64)), b.add("lt", behind, tokens))
-    last = b.add("sub", length(both, b), b.scalar(1, dtypes.i64))
-    rows = b.add("where", is_new, b.add("add", behind, at.given), b.add("min", at.all, last))
-    starts = b.add("mul", b.numbers(b.add("mul", length(new, b, 0), b.scalar(groups, dtypes.i64))), length(both, b))
-    starts = b.add("reshape", starts, b.integers([-1, groups, 1]), allowzero=False)
-    flat = b.add("reshape", both, b.add("concat", b.integers([-1]), b.add("shape", new, start=3, end=4), axis=0))
-    return b.add("gather", flat, b.add("add", starts, b.add("unsqueeze", rows, b.integers([1]))), axis=0)
-
-
-def _mask(node: OnnxNode, q: Value, at: _Places, b: Builder) -> Value:
-    """What excludes keys [N, 1, tokens, cache]: later ones, those before the window, those that no text has.
-
-    `q` is [N, heads, tokens, size].
-    """
-    if q.dtype is None:
-        raise Unsupported("the element type of its inputs must be known")
-    own = b.add("unsqueeze", at.new, b.integers([1, 3]))
+def _seen(node: OnnxNode, k: Value, at: _Places, b: Builder) -> Seen:
+    """Which keys of `k` [N, heads, cache, size] a query sees: none that are later, before the window, or of no
+    token."""
+    keys, own = b.numbers(length(k, b)), b.add("unsqueeze", at.new, b.integers([1, 3]))
     if node.flag("causal", default=True):
-        allowed = b.add("le", at.all, own)
+        seen = b.add("le", keys, own)
     else:
-        ends = b.add("add", at.before, length(q, b))
-        allowed = b.add("lt", at.all, b.add("unsqueeze", ends, b.integers([1, 2, 3])))
+        seen = b.add("lt", keys, b.add("unsqueeze", at.ends, b.integers([1, 2, 3])))
     window = node.integer("local_window_size", -1)
     if window > 0:
-        first = b.add("sub", own, b.scalar(window, dtypes.i64))
-        allowed = b.add("and", allowed, b.add("gt", at.all, first))
-    lowest = b.scalar(float(np.finfo(q.dtype.numpy).min), q.dtype)
-    return b.add("where", allowed, b.scalar(0, q.dtype), lowest)
+        seen = b.add("and", seen, b.add("gt", keys, b.add("sub", own, b.scalar(window, dtypes.i64))))
+    if node.optional(3) is None:
+        return Seen(seen, None)
+    last = b.add("reduce_max", own, axes=(2,), keepdims=True)
+    return Seen(seen, b.add("le", b.add("unsqueeze", keys, b.integers([1])), last))
+
+
+def _bias(node: OnnxNode, k: Value, b: Builder) -> Value | None:
+    """What is added to scores; a cache may have room for more keys than the tokens it is for."""
+    bias = node.optional(10)
+    if bias is None or node.optional(3) is None:
+        return bias
+    more = b.add("max", b.add("sub", length(k, b), length(bias, b, 3)), b.scalar(0, dtypes.i64))
+    ends = b.add("reshape", more, b.integers([1]), allowzero=False)
+    return b.add("pad", bias, b.add("concat", b.integers([0] * 7), ends, axis=0), mode="constant")
+
+
+def _sink(node: OnnxNode, count: int, q: Value, b: Builder) -> Value | None:
+    """The score of each head [1, heads, 1, 1] that takes its part of the weights for nothing; None if there is none."""
+    given = node.optional(11)
+    if given is not None:
+        return b.add("reshape", given, b.integers([1, count, 1, 1]), allowzero=False)
+    if node.integer("smooth_softmax", 0) <= 0:
+        return None
+    if q.dtype is None:
+        raise Unsupported("the element type of its inputs must be known")
+    return b.constant(np.zeros((1, count, 1, 1), q.dtype.numpy))
