@@ -26,6 +26,7 @@ _TYPES = {
     "L": frozenset({"tensor(int64)"}),
     "M": frozenset({"tensor(float)", "tensor(float16)"}),
     "N": frozenset({"tensor(int32)", "tensor(int64)"}),
+    "P": frozenset({"tensor(int16)", "tensor(uint16)"}),
     "Q": _BYTES | {"tensor(int16)", "tensor(uint16)", "tensor(int32)"},
     "S": frozenset({"tensor(int32)"}),
     "U": frozenset({"tensor(uint8)"}),
@@ -33,6 +34,7 @@ _TYPES = {
     "Z": frozenset({"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
     "R": frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}),
     "W": frozenset(SCHEMA_NAMES.values()),
+    "Y": frozenset({"tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
 }
 """Type variable -> the types it stands for, the same one in all operands of a node."""
 
@@ -286,6 +288,184 @@ SIGNATURES: dict[str, Signature] = {
         ),
         _signature("TransposeMatMul", "A:R B:R", "Y:R", _PRODUCT),
         _signature("Trilu", "X:W k:L?", "Y:W", {"upper": _INT}),
+        _signature(
+            "BiasDropout",
+            "data:R bias:R residual:R? ratio:R? training_mode:C?",
+            "output:R mask:C?",
+            {"seed": _INT},
+        ),
+        _signature(
+            "BranchwiseRMSNorm",
+            "X:R scale:R?",
+            "Y:R",
+            {"epsilon": _FLOAT, "num_branches": _INT},
+        ),
+        _signature(
+            "ComplexMul",
+            "A:R B:R",
+            "C:R",
+            {},
+        ),
+        _signature(
+            "ComplexMulConj",
+            "A:R B:R",
+            "C:R",
+            {},
+        ),
+        _signature(
+            "DecoderMaskedMultiHeadAttention",
+            "query:R key:R? value:R? mask_index:I? attention_bias:R? past_key:R? past_value:R? past_sequence_length:I?"
+            " beam_width:I? cache_indirection:I? bias:R?",
+            "output:R present_key:R? present_value:R? qk:R?",
+            {"mask_filter_value": _FLOAT, "num_heads": _INT, "output_qk": _INT, "past_present_share_buffer": _INT}
+            | {"scale": _FLOAT},
+            "num_heads",
+        ),
+        _signature(
+            "GatedAdd",
+            "X:R Y:R gate:R gate_weight:R?",
+            "output:R",
+            {},
+        ),
+        _signature(
+            "GatedRMSNorm",
+            "X:R scale:R gate:R",
+            "Y:R",
+            {"activation": _STRING, "epsilon": _FLOAT},
+        ),
+        _signature(
+            "GatedRelativePositionBias",
+            "query_layer:R query_bias:R rel_pos:R weight:R bias:R eco_a:R token_offset:I?",
+            "output:R",
+            {"num_heads": _INT},
+            "num_heads",
+        ),
+        _signature(
+            "GatherND",
+            "data:W indices:N",
+            "output:W",
+            {},
+        ),
+        _signature(
+            "GemmFastGelu",
+            "X:R W:R bias:R?",
+            "Y:R",
+            {},
+        ),
+        _signature(
+            "GemmaRotaryEmbedding",
+            "emb:F q:R q_rot:R k:R k_rot:R",
+            "output1:R output2:R",
+            {},
+        ),
+        _signature(
+            "IsAllFinite",
+            "input:R*",
+            "output:C",
+            {"isinf_only": _INT, "isnan_only": _INT},
+        ),
+        _signature(
+            "MRotaryEmbedding",
+            "input:R position_ids:L cos_cache:R sin_cache:R",
+            "output:R",
+            {"interleaved": _INT, "is_packed_batching": _INT, "mrope_layout": _INT, "mrope_section": _INTS}
+            | {"num_heads": _INT, "rotary_embedding_dim": _INT, "scale": _FLOAT},
+            "mrope_section",
+        ),
+        _signature(
+            "MatMulBnb4",
+            "A:R B:U absmax:R",
+            "Y:R",
+            dict.fromkeys(("K", "N", "block_size", "quant_type", "training_mode", "transB"), _INT),
+            *("K", "N", "block_size", "quant_type"),
+        ),
+        _signature(
+            "MatMulInteger16",
+            "A:P B:P",
+            "Y:I",
+            {},
+        ),
+        _signature(
+            "PackedAttention",
+            "input:R weights:R bias:R token_offset:I cumulative_sequence_length:I attention_bias:R?",
+            "output:R",
+            {"num_heads": _INT, "qkv_hidden_sizes": _INTS, "scale": _FLOAT},
+            "num_heads",
+        ),
+        _signature(
+            "PackedMultiHeadAttention",
+            "query:R key:R? value:R? bias:R? token_offset:I cumulative_sequence_length:I attention_bias:R?",
+            "output:R",
+            {"mask_filter_value": _FLOAT, "num_heads": _INT, "scale": _FLOAT},
+            "num_heads",
+        ),
+        _signature(
+            "QEmbedLayerNormalization",
+            "input_ids:I segment_ids:I? word_embedding_quant:T position_embedding_quant:T segment_embedding:T?"
+            " gamma_quant:T beta_quant:T mask:I? word_embedding_scale:F position_embedding_scale:F"
+            " segment_embedding_scale:F? gamma_scale:F beta_scale:F word_embedding_zero_point:T"
+            " position_embedding_zero_point:T segment_embedding_zero_point:T?"
+            " gamma_zero_point:T beta_zero_point:T",
+            "layernorm_out:F mask_index_out:I",
+            {"epsilon": _FLOAT},
+        ),
+        _signature(
+            "ReduceSumInteger",
+            "data:T",
+            "reduced:I",
+            {"axes": _INTS, "keepdims": _INT},
+            *("axes", "keepdims"),
+        ),
+        _signature(
+            "RemovePadding",
+            "input:R sequence_token_count:I",
+            "output:R token_offset:I cumulated_seq_len:I max_seq_len:I",
+            {},
+        ),
+        _signature(
+            "RestorePadding",
+            "input:R token_offset:I",
+            "output:R",
+            {},
+        ),
+        _signature(
+            "SampleOp",
+            "X:W",
+            "Y:W",
+            {},
+        ),
+        _signature(
+            "ScaledSiLU",
+            "X:R scale:Y?",
+            "Y:R",
+            {"alpha": _FLOAT},
+        ),
+        _signature(
+            "SkipGroupNorm",
+            "X:M gamma:H beta:H skip:M bias:M?",
+            "Y:M S:M?",
+            {"activation": _INT, "channels_last": _INT, "epsilon": _FLOAT, "groups": _INT},
+            *("activation", "groups"),
+        ),
+        _signature(
+            "SwiGLU",
+            "gate:R up:R?",
+            "output:R",
+            dict.fromkeys(("activation_alpha", "activation_beta", "limit"), _FLOAT) | {"round_activation": _INT},
+        ),
+        _signature(
+            "TorchEmbedding",
+            "weight:W indices:L padding_idx:L? scale_grad_by_freq:C?",
+            "Y:W",
+            {},
+        ),
+        _signature(
+            "UnfoldTensor",
+            "input:W",
+            "output:W",
+            {"dim": _INT, "size": _INT, "step": _INT},
+            "size",
+        ),
     )
 }
 """Operator -> its signature."""

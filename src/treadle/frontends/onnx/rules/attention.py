@@ -1,4 +1,4 @@
-"""Attention, QAttention and MultiHeadAttention of ONNX Runtime (com.microsoft) as products, a mask and a softmax, which
+"""Attention and QAttention of ONNX Runtime (com.microsoft) as products, a mask and a softmax, which
 a pass fuses.
 
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
@@ -48,7 +48,12 @@ class Seen:
 def attention(node: OnnxNode, b: Builder) -> list[Value | None]:
     """Attention(x, weights, bias, mask, past, attention_bias) -> heads attend after one projection to q, k and v."""
     _refuse(node, 6, "past_sequence_length")
-    return _self_attention(node, [_projected(node, part, b) for part in _widths(node)], (3, 4, 5), b)
+    return _self_attention(node, projections(node, b), (3, 4, 5), b)
+
+
+def projections(node: OnnxNode, b: Builder) -> list[Value]:
+    """q, k and v: operand 0 times the columns of operand 1, plus those of operand 2."""
+    return [_projected(node, part, b) for part in _widths(node)]
 
 
 def quantized_attention(node: OnnxNode, b: Builder) -> list[Value | None]:
@@ -59,8 +64,8 @@ def quantized_attention(node: OnnxNode, b: Builder) -> list[Value | None]:
     for part in _widths(node):
         scale, zero = (node.optional(index) and _part(node, index, part, b) for index in (4, 7))
         assert scale is not None, "the schema requires it"
-        weights = Steps(_columns(node, 1, part, b), scale, zero)
-        projected.append(scaled_product(x, weights, _columns(node, 2, part, b), b))
+        weights = Steps(columns(node, 1, part, b), scale, zero)
+        projected.append(scaled_product(x, weights, columns(node, 2, part, b), b))
     return _self_attention(node, projected, (5, 8, 9), b)
 
 
@@ -69,7 +74,7 @@ def _part(node: OnnxNode, index: int, part: slice, b: Builder) -> Value:
     dims = node.dims(index)
     if dims is None or None in dims:
         raise Unsupported(f"the shape of its input number {index} must be known")
-    return node.input(index) if dims in ((), (1,)) else _columns(node, index, part, b)
+    return node.input(index) if dims in ((), (1,)) else columns(node, index, part, b)
 
 
 def _self_attention(node: OnnxNode, parts: Sequence[Value], at: tuple[int, int, int], b: Builder) -> list[Value | None]:
@@ -81,7 +86,7 @@ def _self_attention(node: OnnxNode, parts: Sequence[Value], at: tuple[int, int, 
         if node.flag(name, default=False):
             raise Unsupported(f"attribute {name!r} must be 0")
     mask_at, past_at, added_at = at
-    count = _count(node)
+    count = head_count(node)
     projected = [split_heads(part, count, b) for part in parts]
     past = node.optional(past_at)
     heads = Heads(*projected)
@@ -96,7 +101,7 @@ def _self_attention(node: OnnxNode, parts: Sequence[Value], at: tuple[int, int, 
     return [result, b.add("concat", *present, axis=0)]
 
 
-def _count(node: OnnxNode) -> int:
+def head_count(node: OnnxNode) -> int:
     count = node.integer("num_heads", 0)
     if count < 1:
         raise Fault(f"attribute 'num_heads' must be 1 or more, got {count}")
@@ -123,67 +128,16 @@ def _widths(node: OnnxNode) -> list[slice]:
 
 def _projected(node: OnnxNode, part: slice, b: Builder) -> Value:
     """x times the columns `part` of the weights, plus their bias."""
-    product = b.add("matmul", node.input(0), _columns(node, 1, part, b), transpose_a=False, transpose_b=False)
-    return product if node.optional(2) is None else b.add("add", product, _columns(node, 2, part, b))
+    product = b.add("matmul", node.input(0), columns(node, 1, part, b), transpose_a=False, transpose_b=False)
+    return product if node.optional(2) is None else b.add("add", product, columns(node, 2, part, b))
 
 
-def _columns(node: OnnxNode, index: int, part: slice, b: Builder) -> Value:
+def columns(node: OnnxNode, index: int, part: slice, b: Builder) -> Value:
     known = node.array(index)
     if known is not None:
         return b.constant(np.ascontiguousarray(known[..., part]))
     bounds = [b.integers([number]) for number in (part.start, part.stop, -1)]
     return b.add("slice", node.input(index), *bounds)
-
-
-def multi_head_attention(node: OnnxNode, b: Builder) -> list[Value | None]:
-    """MultiHeadAttention(q, k, v, bias, mask, attention_bias, past_k, past_v) -> heads attend; keys, values of all
-    tokens."""
-    _refuse(node, 8, "past_sequence_length")
-    _refuse(node, 9, "cache_indirection")
-    if any(node.outputs[3:4]):
-        raise Unsupported("its result 'qk' is not computed apart")
-    q, k, v = _operands(node, _count(node), b)
-    past = node.optional(6), node.optional(7)
-    if past[0] is not None and past[1] is not None:
-        k, v = (b.add("concat", *both, axis=2) for both in ((past[0], k), (past[1], v)))
-    heads = Heads(q, k, v)
-    mask = attention_mask.of(node, 4, q, k, b)
-    return [attended(node, heads, [mask, node.optional(5)], b), k, v]
-
-
-def _operands(node: OnnxNode, count: int, b: Builder) -> Sequence[Value]:
-    """q, k and v as heads, however they are packed."""
-    query, key, value = node.input(0), node.optional(1), node.optional(2)
-    if key is None:
-        return _unpacked(node, 0, 3, b)
-    if value is None:
-        return [split_heads(_biased(node, query, 0, b), count, b), *_unpacked(node, 1, 2, b)]
-    rank = node.rank(1)
-    if rank is None:
-        raise Unsupported("the rank of its input 'key' must be known")
-    if rank == 4:
-        return [split_heads(_biased(node, query, 0, b), count, b), key, value]
-    return [split_heads(_biased(node, each, place, b), count, b) for place, each in enumerate((query, key, value))]
-
-
-def _unpacked(node: OnnxNode, index: int, parts: int, b: Builder) -> list[Value]:
-    """The `parts` tensors that operand `index` [N, tokens, heads, parts, size] holds, as heads."""
-    if node.optional(3) is not None:
-        raise Unsupported("a bias of packed inputs is not part of ONNX Runtime's CPU operator")
-    halves = b.add_many("split", [node.input(index)], parts, axis=3, parts=parts)
-    return [b.add("transpose", b.add("squeeze", each, b.integers([3])), perm=_SWAPPED) for each in halves]
-
-
-def _biased(node: OnnxNode, x: Value, place: int, b: Builder) -> Value:
-    """`x` plus its part of the bias, which holds those of q, k and v one after another."""
-    if node.optional(3) is None:
-        return x
-    dims, widths = node.dims(3), [node.dims(index) for index in range(3)]
-    total, width = dims[0] if dims else None, widths[0][-1] if widths[0] else None
-    if total is None or width is None:
-        raise Unsupported("the widths of its inputs must be known for a bias")
-    bounds = (0, width, 2 * width, total)
-    return b.add("add", x, _columns(node, 3, slice(bounds[place], bounds[place + 1]), b))
 
 
 def split_heads(x: Value, count: int, b: Builder) -> Value:

@@ -21,6 +21,18 @@ from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE, WIDTHS
 _ROUNDED = 4
 """The accuracy level that allows a left factor of 8 bits."""
 
+_FP4 = (0.0, 0.0625 / 12, 8 / 12, 12 / 12, 4 / 12, 6 / 12, 2 / 12, 3 / 12)
+_NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+)  # fmt: skip
+_BNB4 = {
+    0: np.array([*_FP4, *(-value for value in _FP4)], np.float32),
+    1: np.array(_NF4, np.float32),
+}
+"""Attribute `quant_type` of MatMulBnb4 -> the values that 4 bits stand for, those of bitsandbytes."""
+
 
 def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
     """MatMulNBits(a, w, scales, zeros, groups, bias) -> a times the weights as they are stored.
@@ -40,6 +52,30 @@ def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
         right = weights if a.dtype == dtypes.f32 else b.add("cast", weights, to=a.dtype)
         product = b.add("matmul", a, right, transpose_a=False, transpose_b=False)
     return product if bias is None else b.add("add", product, bias)
+
+
+def matmul_bnb4(node: OnnxNode, b: Builder) -> Value:
+    """MatMulBnb4(a, w, scales) -> a times the weights [N, K], transposed unless `transB` is 0.
+
+    Their 4 bits number the values of `quant_type`. They are dequantized once.
+    """
+    rows, depth, block = (node.integer(name, 0) for name in ("N", "K", "block_size"))
+    kind = node.integer("quant_type", -1)
+    if min(rows, depth, block) < 1 or kind not in _BNB4:
+        raise Fault(
+            f"attributes N, K and block_size must be 1 or more, got {rows}, {depth} and {block}; 'quant_type' must be "
+            f"0 or 1, got {kind}"
+        )
+    count = rows * depth
+    packed = _constant(node, 1, -(-count // 2))
+    numbers = np.stack([packed >> 4, packed & 15], axis=-1).reshape(-1)[:count]
+    scales = _constant(node, 2, -(-count // block)).astype(np.float32)
+    weights = (_BNB4[kind][numbers] * np.repeat(scales, block)[:count]).reshape(rows, depth)
+    turned = node.flag("transB", default=True)
+    right = b.constant(np.ascontiguousarray(weights.T if turned else weights))
+    a = node.input(0)
+    right = right if a.dtype == dtypes.f32 else b.add("cast", right, to=a.dtype)
+    return b.add("matmul", a, right, transpose_a=False, transpose_b=False)
 
 
 @dataclass(frozen=True, slots=True)

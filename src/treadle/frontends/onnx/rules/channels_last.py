@@ -87,10 +87,31 @@ def quantized_conv(node: OnnxNode, b: Builder) -> Value:
 
 def group_norm(node: OnnxNode, b: Builder) -> Value:
     """GroupNorm(x, gamma, beta) -> group_norm of an image whose channels come last, then SiLU if `activation` is 1."""
+    return _group_norm(node, node.input(0), b)
+
+
+def skip_group_norm(node: OnnxNode, b: Builder) -> list[Value]:
+    """SkipGroupNorm(x, gamma, beta, skip, bias) -> GroupNorm(x + skip + bias), and that sum."""
+    x, skip, bias, rank = node.input(0), node.input(3), node.optional(4), node.rank()
+    last = node.flag("channels_last", default=True)
+    if rank != 4:
+        raise Unsupported("its image must have rank 4")
+    if node.rank(3) == 2:
+        skip = b.add("unsqueeze", skip, b.integers([1, 2] if last else [2, 3]))
+    elif not last:
+        raise Unsupported("'skip' of rank 4 must have its channels last")
+    total = b.add("add", x, skip)
+    if bias is not None:
+        total = b.add("add", total, bias if last else b.add("unsqueeze", bias, b.integers([1, 2])))
+    return [_group_norm(node, total, b), total]
+
+
+def _group_norm(node: OnnxNode, x: Value, b: Builder) -> Value:
+    """GroupNorm of `x` in the place of operand 0."""
     last, how = node.flag("channels_last", default=True), node.integer("activation", 0)
     if how not in (0, 1):
         raise Fault(f"attribute 'activation' must be 0 or 1, got {how}")
-    order, x = _order(node), node.input(0)
+    order = _order(node)
     tables = (
         value if value.dtype == x.dtype else b.add("cast", value, to=x.dtype) for value in node.inputs[1:3] if value
     )

@@ -148,3 +148,22 @@ def bias_split_gelu(node: OnnxNode, b: Builder) -> Value:
 def bias_add(node: OnnxNode, b: Builder) -> Value:
     """BiasAdd(x, bias, skip) -> x + bias + skip."""
     return b.add("add", b.add("add", node.input(0), node.input(1)), node.input(2))
+
+
+def gemm_fast_gelu(node: OnnxNode, b: Builder) -> Value:
+    """GemmFastGelu(x, w, bias) -> fast_gelu(x w + bias)."""
+    product = b.add("matmul", node.input(0), node.input(1), transpose_a=False, transpose_b=False)
+    bias = node.optional(2)
+    return gelu_of(product if bias is None else b.add("add", product, bias), b, approximate=True)
+
+
+def bias_dropout(node: OnnxNode, b: Builder) -> list[Value]:
+    """BiasDropout(x, bias, residual) -> x + bias + residual, and a mask that keeps every element."""
+    training = node.optional(4)
+    known = node.array(4)
+    if training is not None and (known is None or known.any()):
+        raise Unsupported("its input 'training_mode' must be a constant and false: treadle does not train")
+    residual, total = node.optional(2), b.add("add", node.input(0), node.input(1))
+    total = total if residual is None else b.add("add", total, residual)
+    kept = b.add("expand", b.constant(np.array(True)), b.add("shape", total, start=0, end=None))
+    return [total, kept]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
+from treadle.ops.op import Array
 
 _SWAPPED = (0, 2, 1, 3)
 
@@ -58,6 +61,69 @@ def rotary_embedding(node: OnnxNode, b: Builder) -> Value:
     if rank == 4:
         return b.add("transpose", turned, perm=_SWAPPED)
     return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)
+
+
+def multimodal_rotary_embedding(node: OnnxNode, b: Builder) -> Value:
+    """MRotaryEmbedding(x, places [3, N, tokens], cosines, sines) of ONNX Runtime: each angle belongs to the place in
+    time, height or width, as `mrope_section` divides them."""
+    if node.flag("is_packed_batching", default=False):
+        raise Unsupported("attribute 'is_packed_batching' must be 0")
+    x, rank, table, count = node.input(0), node.rank(), node.dims(2), node.integer("num_heads", 0)
+    rotated = node.integer("rotary_embedding_dim", 0)
+    half = table[-1] if table else None
+    if rank not in (3, 4) or half is None:
+        raise Unsupported("its input must have rank 3 or 4, and the width of its cache must be known")
+    if rotated and not count and rank == 3:
+        raise Fault("attribute 'num_heads' must be given with 'rotary_embedding_dim'")
+    if rank == 3:
+        apart = [0, 0, count, -1] if rotated else [0, 0, -1, 2 * half]
+        x = b.add("reshape", x, b.integers(apart), allowzero=False)
+    else:
+        x = b.add("transpose", x, perm=_SWAPPED)
+    streams = [
+        b.add("squeeze", each, b.integers([0])) for each in b.add_many("split", [node.input(1)], 3, axis=0, parts=3)
+    ]
+    owners = _owners(node, half)
+    angles = []
+    for index in (2, 3):
+        by_stream = [b.add("gather", node.input(index), places, axis=0) for places in streams]
+        found = by_stream[0]
+        for number in (1, 2):
+            found = b.add("where", b.constant(owners == number), by_stream[number], found)
+        angles.append(found)
+    turned = rotate(x, angles[0], angles[1], rotated, b, interleaved=node.flag("interleaved", default=False))
+    scale = node.number("scale", 1.0)
+    if scale != 1:
+        turned = b.add("mul", turned, b.scalar(scale, turned.dtype))
+    if rank == 4:
+        return b.add("transpose", turned, perm=_SWAPPED)
+    return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)
+
+
+def _owners(node: OnnxNode, half: int) -> Array:
+    """For each of `half` angles whether it is of time, height or width: 0, 1 or 2."""
+    sections = node.integers("mrope_section") or ()
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
+        raise Fault(f"attribute 'mrope_section' {list(sections)} must be 3 numbers whose sum is {half}")
+    layout = node.integer("mrope_layout", 0)
+    if layout not in (0, 1):
+        raise Fault(f"attribute 'mrope_layout' must be 0 or 1, got {layout}")
+    if layout == 0:
+        return np.repeat(np.arange(3), sections)
+    owners = np.zeros(half, np.int64)
+    for number in (1, 2):
+        owners[number : 3 * sections[number] : 3] = number
+    return owners
+
+
+def gemma_rotary_embedding(node: OnnxNode, b: Builder) -> list[Value]:
+    """GemmaRotaryEmbedding(angles [N, tokens, size], q, q turned, k, k turned) -> q cos + turned sin, likewise of k."""
+    angles, results = b.add("unsqueeze", node.input(0), b.integers([1])), []
+    for at in (1, 3):
+        x, turned = node.input(at), node.input(at + 1)
+        cosines, sines = (b.add("cast", b.add(name, angles), to=x.dtype) for name in ("cos", "sin"))
+        results.append(b.add("add", b.add("mul", x, cosines), b.add("mul", turned, sines)))
+    return results
 
 
 def _places(node: OnnxNode, x: Value, b: Builder) -> Value:

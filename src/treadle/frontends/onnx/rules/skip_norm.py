@@ -77,3 +77,16 @@ def _words(node: OnnxNode, ids: Value, b: Builder) -> Value:
         return b.add("constant_of_shape", b.add("shape", ids, start=0, end=1), value=np.zeros(1, np.int32))
     words = b.add("cast", b.add("eq", mask, b.scalar(1, dtypes.i32)), to=dtypes.i32)
     return b.add("reduce_sum", words, axes=(1,), keepdims=False)
+
+
+def quantized_embed_layer_norm(node: OnnxNode, b: Builder) -> list[Value | None]:
+    """QEmbedLayerNormalization -> EmbedLayerNormalization of tables of bytes, each with one scale and zero point."""
+    operands: list[Value | None] = list(node.inputs[:8])
+    for place, index in enumerate((2, 3, 4, 5, 6)):
+        table = node.optional(index)
+        if table is None:
+            continue
+        scale, zero = (b.as_scalar(node.input(first + place)) for first in (8, 13))
+        wide = [b.add("cast", each, to=dtypes.f32) for each in (table, zero)]
+        operands[index] = b.add("mul", b.add("sub", *wide), scale)
+    return embed_layer_norm(node.reading(operands), b)[:2]

@@ -94,3 +94,74 @@ def _columns(x: Value, start: int, end: int | None, b: Builder) -> Value:
     """Columns of a matrix, counted from the end where negative."""
     stop = np.iinfo(np.int64).max if end is None else end
     return b.add("slice", x, b.integers([start]), b.integers([int(stop)]), b.integers([1]), None)
+
+
+def is_all_finite(node: OnnxNode, b: Builder) -> Value:
+    """IsAllFinite(tensors) -> whether none has an infinity or NaN; attributes look for one of them alone."""
+    only_nan, only_inf = (node.flag(name, default=False) for name in ("isnan_only", "isinf_only"))
+    if only_nan and only_inf:
+        raise Fault("attributes 'isnan_only' and 'isinf_only' must not both be 1")
+    found = []
+    for x in node.inputs:
+        if x is None:
+            raise Fault("its inputs must all be there")
+        kinds = [] if only_inf else [b.add("isnan", x)]
+        if not only_nan:
+            kinds.append(b.add("eq", b.add("abs", x), b.scalar(np.inf, x.dtype)))
+        bad = kinds[0] if len(kinds) == 1 else b.add("or", *kinds)
+        flat = b.add("reshape", b.add("cast", bad, to=dtypes.i32), b.integers([-1]), allowzero=False)
+        found.append(b.add("reduce_sum", flat, axes=(0,), keepdims=True))
+    total = found[0] if len(found) == 1 else b.add("concat", *found, axis=0)
+    return b.add("eq", b.add("reduce_sum", total, axes=(0,), keepdims=False), b.scalar(0, dtypes.i32))
+
+
+def sum_of_bytes(node: OnnxNode, b: Builder) -> Value:
+    """ReduceSumInteger(x) -> reduce_sum in i32."""
+    axes = node.axes(node.integers("axes") or ())
+    wide = b.add("cast", node.input(0), to=dtypes.i32)
+    return b.add("reduce_sum", wide, axes=axes, keepdims=node.flag("keepdims", default=True))
+
+
+def torch_embedding(node: OnnxNode, b: Builder) -> Value:
+    """TorchEmbedding(weights, indices) -> gather; what else it takes is for training."""
+    return b.add("gather", node.input(0), node.input(1), axis=0)
+
+
+def complex_product(conjugated: bool) -> Rule:
+    """ComplexMul(a, c), or ComplexMulConj, which conjugates c: real and imaginary parts are the last axis."""
+
+    def rule(node: OnnxNode, b: Builder) -> Value:
+        (x, y), (u, v) = (b.add_many("split", [node.input(index)], 2, axis=-1, parts=2) for index in range(2))
+        first, second = ("add", "sub") if conjugated else ("sub", "add")
+        real = b.add(first, b.add("mul", x, u), b.add("mul", y, v))
+        imaginary = b.add(second, b.add("mul", y, u), b.add("mul", x, v))
+        return b.add("concat", real, imaginary, axis=-1)
+
+    return rule
+
+
+def sample(node: OnnxNode, b: Builder) -> Value:
+    """SampleOp(x) -> x."""
+    return b.add("identity", node.input(0))
+
+
+def integer_product(node: OnnxNode, b: Builder) -> Value:
+    """MatMulInteger16(a, c) -> the product in i32."""
+    sides = [b.add("cast", node.input(index), to=dtypes.i32) for index in range(2)]
+    return b.add("matmul", *sides, transpose_a=False, transpose_b=False)
+
+
+def unfold(node: OnnxNode, b: Builder) -> Value:
+    """UnfoldTensor(x) -> all slices of `size` elements along an axis, `step` apart, as a last axis."""
+    size, step, rank = node.integer("size", 0), node.integer("step", 1), node.rank()
+    if rank is None:
+        raise Unsupported("the rank of its input must be known")
+    axis = node.axis(node.integer("dim", -1))
+    if size < 1 or step < 1:
+        raise Fault(f"attributes 'size' and 'step' must be 1 or more, got {size} and {step}")
+    length = b.size(node.input(0), axis)
+    space = b.add("sub", length, b.scalar(size - 1, dtypes.i64))
+    starts = b.add("range", b.scalar(0, dtypes.i64), space, b.scalar(step, dtypes.i64))
+    places = b.add("add", b.add("unsqueeze", starts, b.integers([1])), b.constant(np.arange(size)))
+    windows = b.add("gather", node.input(0), places, axis=axis)
+    return b.add("transpose", windows, perm=(*range(axis + 1), *range(axis + 2, rank + 1), axis + 1))
