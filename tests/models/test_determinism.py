@@ -1,4 +1,7 @@
-"""Tests docs/guide/determinism.md: on one instruction set, thread settings change no bit of any result."""
+"""Tests docs/guide/determinism.md: on one instruction set, thread settings change no bit of any result.
+
+Models, and processes; `tests/ops/test_compiled.py` tests single ops.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,12 @@ from functools import cache
 import pytest
 
 from tests.models import digests, small
-from tests.ops.suite import CASES
+from tests.ops.suite import CASE_OPS
 from treadle import _native
 from treadle.runtime import executable
 from treadle.tracing.record import record
 
 SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
-FEW = [(1, 1), (1, 8), (2, 1), (3, 2), (8, 8)]
 CLIENTS = 4
 MOST_ROUNDS = 50
 """Rounds to try: if other processes use the CPUs, a second worker may come too late to every op of a round."""
@@ -60,22 +62,14 @@ def digests_everywhere(run: digests.Run, team: _native.Team, settings: list[tupl
         return found.union(*pool.map(client, range(CLIENTS)))
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("index", range(len(CASES)), ids=lambda index: CASES[index].id)
-def test_an_op_has_the_same_bits_at_every_setting(index: int, team: _native.Team, eager: None) -> None:
-    """
-    An op case has one digest at every intra-op limit, inter-op limit and number of clients.
-    """
-    assert len(digests_everywhere(digests.op_case(index), team, FEW)) == 1
-
-
 @pytest.mark.parametrize("larger", [False, True])
 @pytest.mark.parametrize("name", small.MODELS)
 def test_a_model_has_the_same_bits_at_every_setting(
     name: str, larger: bool, team: _native.Team, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The same holds for graphs, both small ones and ones whose ops have many chunks.
+    A graph has one digest at every intra-op limit, inter-op limit and number of clients, whether its ops have few
+    chunks or many.
     """
     if larger:
         monkeypatch.setitem(small.MODELS, name, LARGER[name])
@@ -118,5 +112,5 @@ def test_processes_agree_whatever_their_environment(environment: dict[str, str])
     """
     wanted = digests_of_process(TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1")
 
-    assert len(wanted) > len(CASES)
+    assert len(wanted) > len(CASE_OPS)
     assert digests_of_process(**environment) == wanted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 import numpy as np
@@ -19,6 +21,25 @@ STEMS = sorted({definition.infer.__module__.rpartition(".")[2] for definition in
 CASES: list[Case] = [case for stem in STEMS for case in import_module(f"tests.ops.{stem}").CASES]
 CASES += quantized.CASES
 """Cases of several ops that only quantized models combine."""
+
+CASE_OPS = sorted({case.op for case in CASES})
+"""The ops of CASES. Tests take one op with all of its cases: pytest needs several ms for a test."""
+
+
+def cases_of(op: str) -> list[Case]:
+    """The cases of `op`."""
+    return [case for case in CASES if case.op == op]
+
+
+@contextmanager
+def named(case: Case, *details: object) -> Iterator[None]:
+    """An error inside names the case, and `details`."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(" ".join(["in the case", case.id, *map(str, details)]))
+        raise
+
 
 COUNTED = {"non_zero": 1, "non_max_suppression": 0}
 """Ops that find a number of elements, with the axis along which they find them."""

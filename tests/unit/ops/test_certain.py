@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
 from tests.ops.case import Case, graph_of
-from tests.ops.suite import CASES
+from tests.ops.suite import CASE_OPS, cases_of, named
 from tests.unit.ops.test_open_shapes import MODES, array_at, at, opened, other_size
 
 from treadle import dtypes
@@ -41,10 +42,15 @@ def assert_holds(result: Info, expected: Info, values: dict[str, int]) -> None:
         np.testing.assert_array_equal(array_at(result, values), expected.value)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_is_certain_holds_for_all_sizes(case: Case, mode: str) -> None:
+@pytest.mark.parametrize("op", CASE_OPS)
+def test_what_is_certain_holds_for_all_sizes(op: str) -> None:
     """Also for sizes of 0 and 1, and where the shape rule would decide otherwise."""
+    for case, mode in product(cases_of(op), MODES):
+        with named(case, mode):
+            assert_certain_holds(case, mode)
+
+
+def assert_certain_holds(case: Case, mode: str) -> None:
     facts = CaseAnalysis()
     node = graph_of(case)[0].nodes[0]
     operands = opened(case, facts, mode, least=0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.ops.case import Case, graph_of
-from tests.ops.suite import CASES
+from tests.ops.suite import CASE_OPS, cases_of, named
 
 from treadle import dtypes
 from treadle.errors import LimitError, ShapeError
@@ -96,10 +97,15 @@ def assert_stable(facts: Facts, results: list[Info], infer: Callable[[], list[In
     assert list(map(str, facts.guards)) == guards
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_rules_hold_for_all_sizes_under_the_guards(case: Case, mode: str) -> None:
+@pytest.mark.parametrize("op", CASE_OPS)
+def test_rules_hold_for_all_sizes_under_the_guards(op: str) -> None:
     """One inference on symbols gives the shapes of the case, and those of all other sizes that the guards admit."""
+    for case, mode in product(cases_of(op), MODES):
+        with named(case, mode):
+            assert_rule_holds(case, mode)
+
+
+def assert_rule_holds(case: Case, mode: str) -> None:
     facts = Facts()
     node = graph_of(case)[0].nodes[0]
     operands = opened(case, facts, mode)
