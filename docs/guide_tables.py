@@ -69,7 +69,7 @@ def tensorflow_names() -> str:
 _OPSETS = {"": 26, "ai.onnx.ml": 5}
 """Domain -> the operator set up to which its operators are listed, that of the oldest onnx package treadle takes."""
 
-_WITHOUT_KERNEL = {"LRN", "SVMClassifier"}
+_WITHOUT_KERNEL = {"LRN"}
 """Operators with a rule that the reference computes all the same."""
 
 

@@ -90,6 +90,39 @@ def test_classifiers_are_those_of_onnxruntime(kind: str, classes: int) -> None:
     np.testing.assert_allclose(scores, their_scores, rtol=1e-4, atol=1e-4)
 
 
+def with_probabilities(kind: str, classes: int) -> dict[str, Any]:
+    pairs = classes * (classes - 1) // 2
+    slopes, offsets = -np.abs(some(pairs, seed=5)) - 0.3, some(pairs, seed=6)
+    return classifier(kind, classes, prob_a=slopes.tolist(), prob_b=offsets.tolist())
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_probabilities_are_those_of_onnxruntime(classes: int) -> None:
+    """Those of pairs are joined by the same search as there; labels stay those of votes."""
+    (labels, scores), (their_labels, their_scores) = both("SVMClassifier", with_probabilities("RBF", classes))
+
+    np.testing.assert_array_equal(labels, their_labels)
+    np.testing.assert_allclose(scores, their_scores, rtol=1e-5, atol=1e-6)
+
+
+def test_probabilities_fit_those_of_pairs_best() -> None:
+    """They minimise a quadratic form whose minimum linear equations give; no row is no error."""
+    attributes = with_probabilities("LINEAR", 3)
+    slopes, offsets = (np.array(attributes[name]) for name in ("prob_a", "prob_b"))
+    pairs = treadle.Session(model("SVMClassifier", ("label", "scores"), np.float32, classifier("LINEAR", 3)))
+    found = 1 / (1 + np.exp(pairs.run({"x": X})["scores"].astype(np.float64) * slopes + offsets))
+    session = treadle.Session(model("SVMClassifier", ("label", "scores"), np.float32, attributes))
+    for row, scores in zip(found, session.run({"x": X})["scores"], strict=True):
+        r = np.zeros((3, 3))
+        r[[0, 0, 1], [1, 2, 2]], r[[1, 2, 2], [0, 0, 1]] = row, 1 - row
+        form = np.diag((r**2).sum(axis=0)) - r * r.T
+        system = np.block([[form, np.ones((3, 1))], [np.ones((1, 3)), np.zeros((1, 1))]])
+        wanted = np.linalg.solve(system, np.array([0, 0, 0, 1.0]))[:3]
+        np.testing.assert_allclose(scores, wanted, atol=0.02)
+        np.testing.assert_allclose(scores.sum(), 1, rtol=1e-5)
+    assert session.run({"x": X[:0]})["scores"].shape == (0, 3)
+
+
 def test_distances_keep_their_digits_far_from_the_origin() -> None:
     """Features of 1,000 and more: the mean of the support vectors is taken away first."""
     moved = classifier("RBF", 3, support_vectors=(VECTORS + 1000).reshape(-1).tolist())
@@ -105,6 +138,7 @@ def test_distances_keep_their_digits_far_from_the_origin() -> None:
         ({"rho": [0.1]}, "attribute 'rho' must have 3 numbers for 3 classes, got 1"),
         ({"vectors_per_class": [5, 7]}, "'vectors_per_class' must have 3 numbers"),
         ({"coefficients": [0.5, -0.5]}, "the 2 numbers of attribute 'coefficients' cannot be divided"),
+        ({"prob_a": [0.5], "prob_b": [0.5]}, "attribute 'prob_a' must have 3 numbers, one for each pair"),
     ],
 )
 def test_attributes_that_do_not_fit_are_refused(attributes: dict[str, Any], message: str) -> None:

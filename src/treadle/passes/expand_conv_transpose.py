@@ -23,8 +23,8 @@ class ExpandConvTranspose:
     """%y = conv_transpose(%x, %w, %b) strides=(s, s)  ->  %c = conv(%x, %w', %b') strides=(1, 1); %y = %c with every
     s * s channels as a square of pixels
 
-    Only for constant weights. What the pads take away is sliced off, unless the pads of the convolution can leave it
-    out.
+    What the pads take away is sliced off, unless the pads of the convolution can leave it out. Weights that are not
+    constant are rearranged in the graph.
     """
 
     name = "expand_conv_transpose"
@@ -88,11 +88,11 @@ class _Axis:
 def _expand(node: Node, edit: Edit) -> Value | None:
     x, w = node.operand(0), node.operand(1)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if w.data is None or w.dtype not in (dtypes.f32, dtypes.f64) or (bias is not None and bias.data is None):
+    if w.dtype not in (dtypes.f32, dtypes.f64) or any(map(is_expression, w.static_shape)):
         return None
     batch, _, *sizes = x.static_shape
     channels, *out = node.output.static_shape[1:]
-    if len(sizes) > 2 or not all(at_least(size, 1) for size in (*sizes, *out)) or 0 in w.static_shape:
+    if not all(at_least(size, 1) for size in (*sizes, *out)) or 0 in w.static_shape:
         return None
     strides, dilations, begins = node.attrs["strides"], node.attrs["dilations"], node.attrs["pads"]
     axes = [_Axis.of(*each) for each in zip(sizes, out, strides, w.static_shape[2:], dilations, begins, strict=False)]
@@ -100,9 +100,9 @@ def _expand(node: Node, edit: Edit) -> Value | None:
     if any(is_expression(pad) or pad < 0 for pad in pads):
         return None
     spread = elements(strides)
-    inputs = [x, edit.constant(_weights(w.data, node.attrs["groups"], axes), name=w.name)]
-    if bias is not None and bias.data is not None:
-        inputs.append(edit.constant(np.repeat(bias.data, spread), name=bias.name))
+    inputs = [x, _weights(w, node.attrs["groups"], axes, edit)]
+    if bias is not None:
+        inputs.append(_repeated(bias, spread, edit))
     attrs = {
         "strides": (1,) * len(axes),
         "pads": pads,
@@ -115,15 +115,45 @@ def _expand(node: Node, edit: Edit) -> Value | None:
     return _cropped(found, axes, edit)
 
 
-def _weights(w: Array, groups: int, axes: list[_Axis]) -> Array:
+def _weights(w: Value, groups: int, axes: list[_Axis], edit: Edit) -> Value:
     """w [C, M / groups, *kernel] as [M * strides, C / groups, *taps]."""
+    if w.data is not None:
+        return edit.constant(_rearranged(w.data, groups, axes), name=w.name)
+    rank, shape = len(axes), w.static_shape
+    inner = shape[0] // groups
+    grouped = edit.reshape(w, (groups, inner, *shape[1:]))
+    widths = edit.constant(np.array([0] * (2 * (3 + rank) - rank) + [1] * rank, np.int64))
+    taken = edit.add("pad", [grouped, widths], {"mode": "constant"})
+    for number, axis in enumerate(axes):
+        taken = edit.add("gather", [taken, edit.constant(axis.places())], {"axis": 3 + 2 * number})
+    moved = edit.add("transpose", [taken], {"perm": _order(rank)})
+    outer = groups * shape[1] * elements(tuple(axis.stride for axis in axes))
+    return edit.reshape(moved, (outer, inner, *(axis.taps for axis in axes)))
+
+
+def _repeated(bias: Value, times: int, edit: Edit) -> Value:
+    """Each element of `bias` so many times, one after another."""
+    if bias.data is not None:
+        return edit.constant(np.repeat(bias.data, times), name=bias.name)
+    (size,) = bias.static_shape
+    apart = edit.add("expand", [edit.reshape(bias, (size, 1)), edit.sizes((size, times))])
+    return edit.reshape(apart, (size * times,))
+
+
+def _order(rank: int) -> tuple[int, ...]:
+    """Brings [groups, C, M, strides and taps of each axis by turns] to [groups, M, strides, C, taps]."""
+    firsts, seconds = (tuple(range(start, 3 + 2 * rank, 2)) for start in (3, 4))
+    return (0, 2, *firsts, 1, *seconds)
+
+
+def _rearranged(w: Array, groups: int, axes: list[_Axis]) -> Array:
+    """What `_weights` returns, of a constant."""
     rank = len(axes)
     grouped = w.reshape(groups, -1, *w.shape[1:])
     taken = np.pad(grouped, [(0, 0)] * 3 + [(0, 1)] * rank)
     for number, axis in enumerate(axes):
         taken = np.take(taken, axis.places(), axis=3 + 2 * number)
-    firsts, seconds = (tuple(range(start, 3 + 2 * rank, 2)) for start in (3, 4))
-    moved = taken.transpose(0, 2, *firsts, 1, *seconds)
+    moved = taken.transpose(_order(rank))
     return np.ascontiguousarray(moved).reshape(-1, grouped.shape[1], *(axis.taps for axis in axes))
 
 

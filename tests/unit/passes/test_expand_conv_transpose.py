@@ -48,21 +48,41 @@ def test_pixels_are_channels_of_a_convolution(write, apply, name, bias):
     assert " ".join(apply(write.done(y), ExpandConvTranspose())) == wanted
 
 
-@pytest.mark.parametrize("kind", ["weights are an input", "three axes", "pads beyond all taps", "empty"])
+@pytest.mark.parametrize("kind", ["pads beyond all taps", "empty"])
 def test_others_stay(write, apply, kind):
     """
-    Weights that are not constant, volumes, pads that no convolution can leave out, images without pixels.
+    Pads that no convolution can leave out, images without pixels.
     """
-    sizes = {"three axes": (3, 3, 3), "empty": (0, 3)}.get(kind, (7, 7))
-    rank = len(sizes)
-    pads = (9,) * rank + (0,) * rank if kind == "pads beyond all taps" else (0,) * 2 * rank
-    x = write.input(1, 2, *sizes)
-    if kind == "weights are an input":
-        w = write.input(2, 3, 2, 2, name="w")
-        attrs = {"strides": (2, 2), "dilations": (1, 1), "groups": 1, "output_padding": (0, 0)}
-        y = write.op("conv_transpose", x, w, None, pads=pads, **attrs)
-    else:
-        y = transposed(write, x, 3, (2,) * rank, (2,) * rank, pads, (0,) * rank, 1, 1)
+    sizes = (0, 3) if kind == "empty" else (7, 7)
+    pads = (9, 9, 0, 0) if kind == "pads beyond all taps" else (0,) * 4
+    y = transposed(write, write.input(1, 2, *sizes), 3, (2, 2), (2, 2), pads, (0, 0), 1, 1)
 
     assert apply(write.done(y), ExpandConvTranspose()) == ["conv_transpose"]
     assert y.dtype == dtypes.f32
+
+
+@pytest.mark.parametrize("name", ["doubled", "in groups", "of a row"])
+def test_weights_that_are_computed_are_rearranged(write, apply, name):
+    """
+    Weights and bias that are inputs take the same form by a gather along each axis.
+    """
+    kernel, strides, pads, padding, dilation, groups, _ = CASES[name]
+    rank = len(kernel)
+    x = write.input(2, 4, *(5, 7)[:rank])
+    weights, bias = write.input(4, 6 // groups, *kernel, name="w"), write.input(6, name="b")
+    attrs = {"strides": strides, "pads": pads, "dilations": (dilation,) * rank, "groups": groups}
+    y = write.op("conv_transpose", x, weights, bias, output_padding=padding, **attrs)
+    found = apply(write.done(y), ExpandConvTranspose())
+
+    assert found.count("conv") == 1
+    assert found.count("gather") == rank
+    assert "conv_transpose" not in found
+
+
+def test_volumes_are_expanded(write, apply):
+    """
+    The kernel has three axes.
+    """
+    y = transposed(write, write.input(2, 4, 5, 7, 3), 6, (3, 2, 2), (2, 1, 2), (0,) * 6, (0, 0, 1), 1, 2)
+
+    assert "conv" in apply(write.done(y), ExpandConvTranspose())

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import treadle
-from treadle.errors import ModelError, RunError, TreadleError, UnsupportedModelError
+from treadle.errors import ModelError, RunError, TreadleError
 
 X = np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
@@ -262,15 +262,3 @@ def test_maps_need_a_score_for_each_label() -> None:
     with pytest.raises(RunError, match="output 'y0': ZipMap: wanted scores of 2 classes, got shape"):
         one.run({"x": X})
     assert session("ZipMap", X[:, :2], classlabels_int64s=[0, 1]).run({"x": X[:1, :2]})
-
-
-def test_probabilities_of_several_support_vector_classes_are_refused() -> None:
-    """
-    The reference implementation gets them wrong.
-    """
-    given = {"coefficients": [1.0] * 6, "support_vectors": [0.5] * 12, "vectors_per_class": [1, 1, 1], "rho": [0.1] * 3}
-    given |= {"kernel_params": [0.5, 0.0, 3.0], "classlabels_ints": [0, 1, 2]}
-
-    assert run("SVMClassifier", X, 2, **given)[0].dtype == np.int64
-    with pytest.raises(UnsupportedModelError, match="probabilities"):
-        session("SVMClassifier", X, 2, prob_a=[1.0] * 3, prob_b=[0.0] * 3, **given)

@@ -1,13 +1,14 @@
-"""SVMRegressor and SVMClassifier of ai.onnx.ml, without probabilities: products with all support vectors at once."""
+"""SVMRegressor and SVMClassifier of ai.onnx.ml: products with all support vectors at once."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from treadle import dtypes
-from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules.coupling import class_probabilities, pair_probabilities
 from treadle.frontends.onnx.rules.distance import distances
 from treadle.frontends.onnx.rules.scores import as_float, best_labels, both_scores, class_labels, post_transform, to_f32
 from treadle.graph.value import Value
@@ -37,25 +38,18 @@ def svm_regressor(node: OnnxNode, b: Builder) -> Value | None:
 
 def svm_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
     """x [rows, features] -> labels [rows], and the scores of all pairs of classes [rows, pairs]; for two classes
-    [-score, score].
+    [-score, score]. With `prob_a` and `prob_b` the probabilities [rows, classes].
 
-    A pair's score above 0 is a vote for its first class. None for forms that are left to the reference: probabilities
-    of two classes, which it finds by a search, weights without support vectors, and transformed scores. Raises
-    Unsupported for probabilities of more classes, which the reference computes wrong.
+    A pair's score above 0 is a vote for its first class. None for forms that are left to the reference: weights without
+    support vectors, and transformed scores.
     """
     labels = class_labels(node, "classlabels_ints")
-    probabilities = node.floats("prob_a")
-    if probabilities is not None and len(probabilities):
-        if len(labels) > 2:
-            raise Unsupported(
-                "treadle has no probabilities of support vector machines for more than two classes; "
-                "export the model without them (scikit-learn: SVC(probability=False))"
-            )
-        return None
     counts = node.integers("vectors_per_class") or ()
     classes, total = len(labels), sum(counts)
     coefficients = _floats(node, "coefficients")
-    all_positive = classes == 2 and coefficients.min(initial=np.inf) >= 0
+    slopes = node.floats("prob_a")
+    has_slopes = slopes is not None and len(slopes) > 0
+    all_positive = classes == 2 and coefficients.min(initial=np.inf) >= 0 and not has_slopes
     if post_transform(node) != "NONE" or node.rank() != 2 or total < 1 or classes < 2 or all_positive:
         return None
     if len(counts) != classes or min(counts) < 0:
@@ -69,8 +63,19 @@ def svm_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
     weights = _pair_weights(_vectors(node, "coefficients", total), counts, pairs)
     scores = b.add("add", _product(kernels, weights, b), _constant(rho, x, b))
     votes = _votes(scores, classes, pairs, b)
+    if has_slopes:
+        found = pair_probabilities(scores, [_of_pairs(node, name, len(pairs)) for name in ("prob_a", "prob_b")], b)
+        return [best_labels(votes, labels, b), to_f32(class_probabilities(found, pairs, classes, b), b)]
     shown = both_scores(scores, complement=False, b=b) if classes == 2 else scores
     return [best_labels(votes, labels, b), to_f32(shown, b)]
+
+
+def _of_pairs(node: OnnxNode, name: str, count: int) -> Array:
+    """The attribute `name`, which has a number for each pair of classes."""
+    numbers = _floats(node, name)
+    if len(numbers) != count:
+        raise Fault(f"attribute {name!r} must have {count} numbers, one for each pair of classes, got {len(numbers)}")
+    return numbers
 
 
 def _pair_weights(coefficients: Array, counts: tuple[int, ...], pairs: list[tuple[int, int]]) -> Array:
