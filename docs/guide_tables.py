@@ -72,12 +72,15 @@ _OPSETS = {"": 26, "ai.onnx.ml": 5}
 _WITHOUT_KERNEL = {"LRN"}
 """Operators with a rule that the reference computes all the same."""
 
+_MICROSOFT_STEPS = {"Inverse", "Tokenizer"}
+"""Operators of com.microsoft whose rules make Python steps."""
+
 
 def onnx_ops() -> str:
-    """Returns the table of ONNX operators: which kernels compute, and which the onnx package's reference."""
+    """Returns the table of ONNX operators: which kernels compute, which Python steps, and which are refused."""
     from onnx import defs
 
-    from treadle.frontends.onnx import control, microsoft_table, ml_table, table
+    from treadle.frontends.onnx import control, microsoft_refused, microsoft_table, ml_table, table
     from treadle.frontends.onnx.rules import sequence
 
     rows = []
@@ -88,9 +91,11 @@ def onnx_ops() -> str:
                 first[schema.name] = min(first.get(schema.name, schema.since_version), schema.since_version)
         known = {name for name, version in first.items() if version <= _OPSETS[domain]}
         native = set(rules) - _WITHOUT_KERNEL
-        rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native))))
-    rows.append(("`com.microsoft`", _code(sorted(microsoft_table.RULES)), "none: others are refused by name"))
-    return _table(("domain", "by kernels", "by reference, as Python steps"), rows)
+        rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native)), "none"))
+    native = set(microsoft_table.RULES) - _MICROSOFT_STEPS
+    refused = _code(sorted(microsoft_refused.REFUSED))
+    rows.append(("`com.microsoft`", _code(sorted(native)), _code(sorted(_MICROSOFT_STEPS)), refused))
+    return _table(("domain", "by kernels", "by reference, as Python steps", "refused"), rows)
 
 
 TABLES: list[tuple[str, str, Callable[[], str]]] = [

@@ -10,6 +10,8 @@ from treadle.errors import LimitError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.onnx.formal import Signature
 from treadle.frontends.onnx.functions import Functions, Key, key_of
+from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
+from treadle.frontends.onnx.microsoft_refused import REFUSED
 from treadle.frontends.onnx.names import captured, execution_order, graphs_of, node_name, place
 from treadle.frontends.onnx.opsets import domain_of, signature, title
 from treadle.frontends.onnx.opsets import versions as versions_of
@@ -218,6 +220,8 @@ def _signature(node: onnx.NodeProto, versions: dict[str, int]) -> Signature:
     if version is None:
         raise Fault(f"the model imports no version of domain {title(domain)}, and defines no such function")
     found = signature(domain, node.op_type, version)
+    if found is None and domain == MICROSOFT and node.op_type in REFUSED:
+        raise Unsupported(f"treadle does not compute this operator: {REFUSED[node.op_type]}")
     if found is None:
         raise Unsupported(
             f"no operator of this name is in version {version} of domain {title(domain)}, and the model defines "

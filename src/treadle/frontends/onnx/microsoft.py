@@ -34,6 +34,7 @@ _TYPES = {
     "Z": frozenset({"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
     "R": frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}),
     "W": frozenset(SCHEMA_NAMES.values()),
+    "X": frozenset({"tensor(string)"}),
     "Y": frozenset({"tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
 }
 """Type variable -> the types it stands for, the same one in all operands of a node."""
@@ -452,6 +453,13 @@ SIGNATURES: dict[str, Signature] = {
             "gate:R up:R?",
             "output:R",
             dict.fromkeys(("activation_alpha", "activation_beta", "limit"), _FLOAT) | {"round_activation": _INT},
+        ),
+        _signature(
+            "Tokenizer",
+            "X:X",
+            "Y:X",
+            {"mark": _INT, "mincharnum": _INT, "pad_value": _STRING, "separators": _STRINGS, "tokenexp": _STRING},
+            *("mark", "mincharnum", "pad_value"),
         ),
         _signature(
             "TorchEmbedding",

@@ -1,4 +1,5 @@
-"""Operator of com.microsoft -> rule, one line each. Others are refused: the onnx package has no reference for them."""
+"""Operator of com.microsoft -> rule, one line each. Others are refused: the onnx package has no reference for them,
+and `microsoft_refused` says why."""
 
 from treadle.frontends.onnx.rules import (
     attention,
@@ -20,6 +21,7 @@ from treadle.frontends.onnx.rules import (
     shape,
     skip_norm,
     spelled,
+    tokenizer,
     unique,
 )
 from treadle.frontends.onnx.rules.rule import Rule
@@ -106,6 +108,7 @@ RULES: dict[str, Rule] = {
     "SkipSimplifiedLayerNormalization": skip_norm.skip_rms_norm,
     "SparseToDenseMatMul": fused.fused_matmul,
     "SwiGLU": gated.swiglu,
+    "Tokenizer": tokenizer.tokenizer,
     "TorchEmbedding": spelled.torch_embedding,
     "TransposeMatMul": fused.fused_matmul,
     "Trilu": shape.trilu,

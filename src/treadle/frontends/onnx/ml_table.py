@@ -1,6 +1,6 @@
 """Operator of ai.onnx.ml -> rule, one line each. What has no line here runs by ONNX's reference implementation."""
 
-from treadle.frontends.onnx.rules import features, linear_model, svm, trees
+from treadle.frontends.onnx.rules import features, linear_model, svm, tree_ensemble, trees
 from treadle.frontends.onnx.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -13,6 +13,7 @@ RULES: dict[str, Rule] = {
     "SVMClassifier": svm.svm_classifier,
     "SVMRegressor": svm.svm_regressor,
     "Scaler": features.scaler,
+    "TreeEnsemble": tree_ensemble.tree_ensemble,
     "TreeEnsembleClassifier": trees.tree_classifier,
     "TreeEnsembleRegressor": trees.tree_regressor,
 }

@@ -1,18 +1,16 @@
 """TreeEnsembleClassifier and TreeEnsembleRegressor of ai.onnx.ml (versions 1 and 3)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treadle import dtypes
-from treadle.dtypes import DType
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules.forest import MODES, Splits, Trees, forest
 from treadle.frontends.onnx.rules.scores import (
     CORE_TRANSFORMS,
-    as_float,
     best_labels,
     both_scores,
     class_labels,
@@ -22,8 +20,6 @@ from treadle.frontends.onnx.rules.scores import (
 )
 from treadle.graph.value import Value
 from treadle.ops.op import Array
-
-_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "LEAF")
 
 
 def tree_regressor(node: OnnxNode, b: Builder) -> Value | None:
@@ -74,44 +70,14 @@ def _with_base(node: OnnxNode, total: Value, count: int, b: Builder) -> Value:
     return b.add("add", total, b.constant(base))
 
 
-@dataclass(slots=True)
-class _Trees:
-    """The operands of the core op `trees`."""
-
-    nodes: Array
-    thresholds: Array
-    firsts: Array
-    ids: Array
-    weights: Array
-    roots: Array
-
-    def sums(self, node: OnnxNode, targets: int, b: Builder) -> Value:
-        """The sums of the weights, f32[rows, targets]. Raises Fault for a weight or a feature that cannot be."""
-        if self.ids.size and not 0 <= self.ids.min() <= self.ids.max() < targets:
-            raise Fault(f"it has a weight for result {self.ids.max()} of {targets}")
-        features, largest = (node.dims() or (None,))[-1], int(self.nodes[:, 0].max(initial=0)) // 2
-        if features is not None and features <= largest and len(self.nodes) > len(self.roots):
-            raise Fault(f"it looks at feature {largest}, but rows have {features}")
-        x = as_float(node.input(0), b)
-        thresholds = self._exact(x.dtype)
-        tables = (self.nodes, thresholds, self.firsts, self.ids, self.weights, self.roots)
-        return b.add("trees", x, *(b.constant(np.ascontiguousarray(table)) for table in tables), targets=targets)
-
-    def _exact(self, dtype: DType | None) -> Array:
-        """The thresholds in the dtype of x; where x has to be below one, the number before it."""
-        assert dtype is not None
-        found = self.thresholds["at"].astype(dtype.numpy)
-        below = np.where(found == -np.inf, np.nan, np.nextafter(found, np.array(-np.inf, found.dtype)))
-        return np.where(self.thresholds["below"], below, found).astype(dtype.numpy)
-
-
-def _trees(node: OnnxNode, kind: str) -> _Trees | None:
+def _trees(node: OnnxNode, kind: str) -> Trees | None:
     """The trees of `node`, whose weights are in attributes that begin with `kind`.
 
-    None for comparisons other than by order, and for numbers given as tensors. Raises Fault for what is no forest.
+    None for numbers given as tensors, and for comparisons that the specification does not have. Raises Fault for what
+    is no forest.
     """
     modes = node.texts("nodes_modes")
-    if modes is None or not set(modes) <= set(_MODES) or _has_tensors(node):
+    if modes is None or not set(modes) <= set(MODES) or _has_tensors(node):
         return None
     count = len(modes)
     keys = _columns(node, count, "nodes_treeids", "nodes_nodeids")
@@ -130,17 +96,14 @@ def _trees(node: OnnxNode, kind: str) -> _Trees | None:
         ]
     if (features[branch] < 0).any() or (features[branch] >= 1 << 30).any():
         raise Fault("a node has an impossible feature number")
-    swapped = np.isin(mode, ("BRANCH_GTE", "BRANCH_GT"))
-    children = np.where(swapped, children[::-1], children)
-    packed = np.where(branch, 2 * features + ((missing != 0) ^ swapped), 0)
-    values = node.floats("nodes_values")
-    thresholds = np.zeros(count, [("at", np.float32), ("below", np.bool_)])
-    thresholds["at"] = 0 if values is None else _sized(values, count, "nodes_values")
-    thresholds["below"] = np.isin(mode, ("BRANCH_LT", "BRANCH_GTE"))
     _, starts = np.unique(keys[0], return_index=True)
-    roots = np.stack([starts, _depths(starts, children, branch)], axis=1)
-    nodes = np.stack([packed, *children], axis=1).astype(np.int32)
-    return _Trees(nodes, thresholds, *_weights(node, kind, index, count), roots.astype(np.int32))
+    parents = np.bincount(children[:, branch].ravel(), minlength=count)
+    if (parents > 1).any() or parents[starts].any():
+        raise Fault("its nodes form no trees: one follows two others, or the first of its tree follows another")
+    values = node.floats("nodes_values")
+    at = np.zeros(count, np.float32) if values is None else _sized(values, count, "nodes_values")
+    splits = Splits(mode, features, at, children, missing != 0)
+    return forest(splits, starts, *_weights(node, kind, index, count))
 
 
 def _has_tensors(node: OnnxNode) -> bool:
@@ -165,22 +128,6 @@ def _found(index: dict[Any, int], tree: Any, number: Any) -> int:
     if at is None:
         raise Fault(f"tree {tree} has no node {number}")
     return at
-
-
-def _depths(starts: Array, children: Array, branch: Array) -> Array:
-    """How many steps lead from each of `starts` to the deepest leaf. Raises Fault unless they are roots of trees."""
-    parents = np.bincount(children[:, branch].ravel(), minlength=len(branch))
-    if (parents > 1).any() or parents[starts].any():
-        raise Fault("its nodes form no trees: one follows two others, or the first of its tree follows another")
-    depths = np.zeros(len(starts), np.int64)
-    level, owners = starts, np.arange(len(starts))
-    steps = 0
-    while len(level):
-        depths[owners] = steps
-        inner = branch[level]
-        level, owners = children[:, level[inner]].ravel(), np.tile(owners[inner], 2)
-        steps += 1
-    return depths
 
 
 def _weights(node: OnnxNode, kind: str, index: dict[Any, int], count: int) -> tuple[Array, Array, Array]:
