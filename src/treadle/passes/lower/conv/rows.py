@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -60,17 +61,24 @@ def divide_row(width: int, most: int) -> list[int]:
 
 
 def segments_of(widths: list[int], columns: Callable[[int], Pair]) -> tuple[tuple[Columns, ...], tuple[Pair, ...]]:
-    """Returns the segments and spans of a row of blocks of `widths`: equal neighbours share a segment."""
-    starts = [sum(widths[:i]) for i in range(len(widths))]
-    blocks = [
-        (tuple(columns(start + p) for p in range(width)), start) for start, width in zip(starts, widths, strict=True)
-    ]
+    """Returns the segments and spans of a row of blocks of `widths`: equal neighbours share a segment.
+
+    Along a row the first and the last of the columns never grow, so that all pixels between two equal ones are equal.
+    """
+    starts = itertools.accumulate(widths[:-1], initial=0)
+    blocks = [(_columns_of(columns, start, width), start) for start, width in zip(starts, widths, strict=True)]
     segments, spans = [], []
     for segment, run in groupby(blocks, key=lambda block: block[0]):
         equal = list(run)
         segments.append(segment)
         spans.append((equal[0][1], len(equal)))
     return tuple(segments), tuple(spans)
+
+
+def _columns_of(columns: Callable[[int], Pair], start: int, width: int) -> Columns:
+    """Returns the columns of the `width` pixels that begin at `start`."""
+    first, last = columns(start), columns(start + width - 1)
+    return (first,) * width if first == last else tuple(columns(start + p) for p in range(width))
 
 
 @lru_cache(maxsize=1024)
