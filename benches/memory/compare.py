@@ -1,8 +1,8 @@
 """Memory and load time of treadle beside other engines: peak and resident memory, first and later loads.
 
-    python -m benches.memory.compare [MODEL.onnx ...] [--rounds 5] [--json FILE]
+    python -m benches.memory.compare [MODEL.onnx ...] [--group GROUP] [--rounds 5] [--json FILE]
 
-Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a
+Without models, a group of `benches.models` is built first. Each engine loads a model and runs it three times in a
 process of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for
 memory, the quickest for time. treadle's first load compiles into an empty cache folder, later ones read the artifact
 from there. Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named.
@@ -25,6 +25,7 @@ from benches.harness.report import machine, parser, print_header, print_row, wri
 from benches.harness.timing import turn_orders
 from benches.memory.engines import ENGINES
 from benches.models import build
+from benches.models.packaged import is_quantized
 
 RIVALS = ("onnxruntime", "openvino")
 
@@ -68,7 +69,7 @@ def compare(model: str, rounds: int) -> Figures:
                 measure(each.name, each)
         reference = folder / f"{REFERENCE}.npz"
         error = relative_error(saved(folder / "treadle.npz"), saved(reference)) if reference.exists() else None
-        right = is_right(model, error)
+        right = is_right(model, error, "quantized" if is_quantized(model) else "f32")
     return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found, "right": right}
 
 
@@ -122,6 +123,7 @@ def share_row(result: Figures) -> list[str]:
 def main() -> int:
     options = parser(__doc__, rounds=5)
     options.add_argument("models", nargs="*")
+    options.add_argument("--group", default="models", choices=build.GROUPS)
     arguments = options.parse_args()
     results = []
     print(f"{machine()}, Python {platform.python_version()}; MB (10^6 bytes) and ms")
@@ -131,7 +133,7 @@ def main() -> int:
         *("CPU time of both: treadle", *others, "first load of treadle with import: peak"),
         *("with the process that compiles", "s", "s of CPU time"),
     )
-    for model in arguments.models or build.all_models():
+    for model in arguments.models or build.all_models(arguments.group):
         results.append(compare(str(model), arguments.rounds))
         print_row(row(results[-1]))
     print()

@@ -10,6 +10,7 @@ from benches.models import (
     channels_last,
     detectors,
     open_sizes,
+    packaged,
     sequence,
     synthetic,
     text,
@@ -80,7 +81,17 @@ OPEN: dict[str, Callable[[Path], None]] = {
 }
 """Models with open dimensions."""
 
-GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC, "quantized": QUANTIZED, "open": OPEN}
+PACKAGES: dict[str, Callable[[Path], None]] = {name: partial(packaged.link, name) for name in packaged.PACKAGED}
+"""Models of packages, which `scripts/test_packages` installs."""
+
+GROUPS = {
+    "models": MODELS,
+    "kinds": KINDS,
+    "synthetic": SYNTHETIC,
+    "quantized": QUANTIZED,
+    "open": OPEN,
+    "packages": PACKAGES,
+}
 
 
 def model(name: str) -> str:
@@ -95,8 +106,8 @@ def model(name: str) -> str:
 
 
 def all_models(group: str = "models") -> list[str]:
-    """Returns the paths of all models of a group: `models`, `kinds`, `synthetic`, `quantized` or `open`."""
-    return [model(name) for name in GROUPS[group]]
+    """Returns the paths of all models of a group, one of GROUPS; of packages, those that are installed."""
+    return [model(name) for name in GROUPS[group] if group != "packages" or packaged.is_installed(name)]
 
 
 if __name__ == "__main__":

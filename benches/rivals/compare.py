@@ -27,6 +27,7 @@ from benches.harness.report import machine, parser, print_header, print_row, wri
 from benches.harness.timing import Timing, time_by_turns
 from benches.models import build
 from benches.models.cost import cost
+from benches.models.packaged import is_quantized
 from benches.rivals.engines import BY_GROUP, BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
 
@@ -129,7 +130,6 @@ def main() -> int:
     arguments = options.parse_args()
     known = BY_PRECISION[arguments.precision]
     names = arguments.engines.split(",") if arguments.engines else list(BY_GROUP.get(arguments.group, known))
-    kind = "quantized" if arguments.group == "quantized" else arguments.precision
     results = []
     rivals = [name for name in names if name != "treadle"]
     print(f"{machine()}; rival's latency / treadle's (above 1: treadle is faster)")
@@ -142,7 +142,14 @@ def main() -> int:
         ratios = [best_ratio(result) for result in results if result["threads"] == threads]
         print(f"threads {threads}: geometric mean over the best rival {statistics.geometric_mean(ratios):.2f}")
     write_json(arguments.json, results=results)
-    right = [is_right(result["model"], result["engines"]["treadle"]["error"], kind) for result in results]
+    right = [
+        is_right(
+            result["model"],
+            result["engines"]["treadle"]["error"],
+            "quantized" if arguments.group == "quantized" or is_quantized(result["model"]) else arguments.precision,
+        )
+        for result in results
+    ]
     return 0 if all(right) else 1
 
 

@@ -155,5 +155,8 @@ BY_PRECISION: dict[str, dict[str, Engine]] = {
 ONNX Runtime has no bf16 on CPUs: at bf16 it runs fp32, from which errors are measured.
 """
 
-BY_GROUP: dict[str, tuple[str, ...]] = {"quantized": ("treadle", "onnxruntime", "openvino")}
+BY_GROUP: dict[str, tuple[str, ...]] = {
+    "quantized": ("treadle", "onnxruntime", "openvino"),
+    "packages": ("treadle", "onnxruntime"),
+}
 """The engines for a group whose models not all engines take."""
