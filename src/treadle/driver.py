@@ -131,14 +131,15 @@ class Options:
             batch_invariant=self.batch_invariant,
         )
 
-    def plan(self, graph: Graph) -> Plan:
-        """Return the plan of `graph`, which is optimised."""
+    def plan(self, graph: Graph, *, open_sizes: bool = False) -> Plan:
+        """Return the plan of `graph`, which is optimised; with `open_sizes`, one for a template."""
         return make_plan(
             graph,
             self.target,
             self.math,
             self.provider,
             streamed_weights=self.streamed_weights,
+            open_sizes=open_sizes,
             batch_invariant=self.batch_invariant,
         )
 
@@ -294,7 +295,7 @@ def _open_plan(
 ) -> Open | PerSize:
     """Compile an inferred graph with expressions for sizes."""
     optimize(opened, context)
-    plan = options.plan(opened)
+    plan = options.plan(opened, open_sizes=True)
     why = _why_unshared(facts)
     if why is not None:
         return why

@@ -31,7 +31,8 @@ def make_plan(
 
     `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether
     no cache holds the model's weights come from memory in every run; None: as those of `graph` would. `open_sizes`:
-    whether memory is planned at binding although no size in `graph` is open: it is a body in a graph where some are.
+    whether memory is planned at binding although no shape in `graph` is open: it is a body in a graph where some are,
+    or only arguments of kernels depend on sizes.
     `batch_invariant` is as in PassContext.
 
     Raises LimitError if it needs too much memory.
