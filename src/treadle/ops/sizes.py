@@ -136,7 +136,7 @@ def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Array:
 
 def _reduced(node: Node, array: Array) -> Array:
     axes, keep = node.attrs.get("axes"), node.attrs.get("keepdims", True)
-    if axes is not None and len({axis % max(array.ndim, 1) for axis in axes}) != array.ndim:
+    if array.size == 0 or (axes is not None and len({axis % max(array.ndim, 1) for axis in axes}) != array.ndim):
         raise _UnknownError
     combine, dtype = _REDUCTIONS[node.op], node.output.known_dtype
     result = functools.reduce(lambda left, right: combine(dtype, left, right), _flat(array))

@@ -13,13 +13,13 @@ from treadle.graph.value import Value
 from treadle.ops.reduce import reduced_axes
 from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
-from treadle.passes.lower.reduce import HOW, Passes, Step, plain_steps
+from treadle.passes.lower.reduce import HOW, Pass, Passes, plain_steps
 from treadle.plan.call import Call
 from treadle.plan.kernels.gather_reduce import GatherReduceArgs, GatherReduceSpec
 from treadle.plan.kernels.reduce import FOLDED_ROWS
 
 
-def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
+def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Pass | None:
     """The one pass in which `how` (an op) over `axes` of the indices reduces the rows of x; None if the kernel cannot.
 
     It takes 32 and 64 bit indices, neighbouring axes, rows of more than one element, and the dtypes that `lower_reduce`
@@ -102,5 +102,5 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         traffic=traffic,
     )
     if not equals(pieces, 1):
-        passes.append_whole(Step(step.outer, pieces, step.width), target, y, mean=mean)
+        passes.append_whole(Pass(step.outer, pieces, step.width), target, y, mean=mean)
     return [call, *passes.calls]

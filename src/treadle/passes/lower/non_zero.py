@@ -24,6 +24,7 @@ def lower_non_zero(node: Node, ctx: LowerContext) -> list[Call] | None:
     size = elements(shape)
     cost = size * _ELEMENT_NS
     chunks, per_chunk = partition(size, _ELEMENT_NS)
+    chunks = maximum(chunks, 1)  # of no elements one chunk finds none
     counts = ctx.temporary(f"{found.name}.counts", dtypes.i64, (chunks,))
     counting = CountNonZeroArgs(size=size, size_per_chunk=per_chunk)
     args = NonZeroArgs(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.graph.dim import at_most, ceil_div, equals, floor_int, hint_of, maximum, minimum, real_maximum
-from treadle.graph.expr import Expr
+from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
+from treadle.ops.reduce import extreme
 from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.elementwise import lower_expr
 from treadle.passes.lower.expr import element_ns, is_native
 from treadle.passes.lower.searches import CHUNK_NS
 from treadle.plan.call import Call
@@ -32,7 +35,7 @@ HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_m
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Pass:
     """One pass: x [outer, n, width] over n. `turn`, `step` and `room` are as in `ReduceColumnsArgs`."""
 
     outer: int
@@ -44,14 +47,16 @@ class Step:
 
 
 def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """Calls that reduce the axes innermost first; None for integer means, booleans, half precision, no elements."""
+    """Calls that reduce the axes innermost first; None for integer means, booleans and half precision."""
     operands = tuple(node.operand(number) for number in range(len(node.inputs)))
     x, y = max(operands, key=lambda value: elements(value.static_shape)), node.output
     dtype, head = x.known_dtype, node.attrs.get("head")
     mean = node.op == "reduce_mean"
     usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64) or (dtype == dtypes.bf16 and x.layout is not None)
-    if not usable or (mean and dtype.is_integer) or 0 in x.static_shape:
+    if not usable or (mean and dtype.is_integer):
         return None
+    if 0 in x.static_shape:
+        return _of_nothing(node, ctx)
     axes = node.attrs["axes"]
     rank = len(x.static_shape)
     reduced = set(range(rank)) if axes is None else {axis % rank for axis in axes}
@@ -72,7 +77,18 @@ def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     return pass_.calls
 
 
-def plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[Step]:
+def _of_nothing(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """A call that writes what a reduction gives over no elements."""
+    y = node.output
+    dtype = y.known_dtype
+    least, greatest = (extreme(dtype, least=least) for least in (True, False))
+    values = {"reduce_sum": 0, "reduce_mean": nan, "reduce_max": least, "reduce_min": greatest, "reduce_prod": 1}
+    value = values[node.op]
+    step = Step("const", (), dtype, float(value) if dtype.is_float else int(value))
+    return lower_expr(node, Expr((), (step,), (0,)), (y,), [], ctx)
+
+
+def plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[Pass]:
     """The passes over a row-major tensor, innermost axes first."""
     groups: list[list[int]] = []
     for axis, size in enumerate(shape):
@@ -87,13 +103,13 @@ def plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[Step]:
     for position in reversed(range(len(groups))):
         kind, size = groups[position]
         if kind:
-            steps.append(Step(elements(size for _, size in groups[:position]), size, width))
+            steps.append(Pass(elements(size for _, size in groups[:position]), size, width))
         else:
             width *= size
-    return steps or [Step(1, 1, width)]
+    return steps or [Pass(1, 1, width)]
 
 
-def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Step] | None:
+def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Pass] | None:
     """The one pass over a blocked image, if all of its spatial axes and no others are reduced."""
     assert x.layout is not None
     shape, block = x.static_shape, x.layout.block
@@ -101,7 +117,7 @@ def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Step] | None:
         return None
     blocks = ceil_div(shape[1], block)
     channels = shape[1] if y.layout is None else blocks * block
-    return [Step(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
+    return [Pass(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
 
 
 @dataclass(slots=True)
@@ -118,17 +134,17 @@ class Passes:
     head: Expr | None
     calls: list[Call] = field(default_factory=list)
 
-    def append(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
+    def append(self, step: Pass, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
         pieces, piece = self.pieces(step, self._element_ns(source, self.dtype))
         if not equals(pieces, 1):
             partial = self.temporary((step.outer, pieces, step.width))
             self._call(step, source, partial, (piece, pieces), mean=False)
-            again = Step(step.outer, pieces, step.width, step.turn, step.step, step.room)
+            again = Pass(step.outer, pieces, step.width, step.turn, step.step, step.room)
             return self.append_whole(again, partial, result, mean=mean)
         return self.append_whole(step, source, result, mean=mean)
 
-    def append_whole(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
+    def append_whole(self, step: Pass, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """`append` in one piece."""
         target = self.temporary((step.outer, step.width)) if result is None else result
         self._call(step, source, target, (step.n, 1), mean=mean)
@@ -151,7 +167,7 @@ class Passes:
         streams = sum(elements(value.static_shape) > 1 for value in self.operands)
         return real_maximum(self.ctx.moved_ns(streams * dtype.size), element_ns(self.head, self.ctx.target))
 
-    def pieces(self, step: Step, each: float) -> tuple[int, int]:
+    def pieces(self, step: Pass, each: float) -> tuple[int, int]:
         """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to
         share, and their number may decide."""
         others = step.outer * ceil_div(step.width, _COLUMNS)
@@ -170,7 +186,7 @@ class Passes:
             piece = ceil_div(piece, _PIECE) * _PIECE
         return ceil_div(step.n, piece), piece
 
-    def _call(self, step: Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
+    def _call(self, step: Pass, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
         reads, head = ((source,), None) if source is not None else (self.operands, self.head)
         folded = self.folded(reads[0])
