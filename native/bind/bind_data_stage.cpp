@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "interpreter.h"
 #include "py_buffer_pool.h"
 #include "py_program.h"
+#include "treadle/data_branch.h"
 #include "treadle/data_loop.h"
 #include "treadle/data_stage.h"
 
@@ -53,19 +56,52 @@ PyDataStage* make_stage(std::vector<std::size_t> element_bytes, const PyBufferPo
     return new PyDataStage{std::make_shared<DataStage>(std::move(element_bytes), pool.pool, call)};
 }
 
-using PyInner = std::pair<const PyDataStage*, std::vector<std::size_t>>;
+// A step of a template that is made when the template is bound.
+struct PyStepMaker {
+    treadle::MakeHost make;
+};
 
-void add(const PyDataStage& self, nb::object program_template, std::vector<std::size_t> order,
-         std::vector<std::optional<std::size_t>> ranks, std::vector<int> max_workers, std::vector<PyInner> inner) {
+using PyMakers = std::vector<const PyStepMaker*>;
+
+std::vector<treadle::MakeHost> to_makers(const PyMakers& makers) {
+    std::vector<treadle::MakeHost> made;
+    for (const PyStepMaker* const maker : makers) made.push_back(maker->make);
+    return made;
+}
+
+std::shared_ptr<const treadle::ProgramTemplate> to_template(nb::object program_template, const PyMakers& makers) {
     const auto* code = nb::cast<const treadle::ProgramTemplate*>(program_template);
-    if (code->hosts().size() != inner.size()) {
-        throw std::invalid_argument("inner: wanted a stage for each step without a kernel = " +
-                                    std::to_string(code->hosts().size()) + ", got " + std::to_string(inner.size()));
+    if (code->hosts().size() != makers.size()) {
+        throw std::invalid_argument("makers: wanted one for each step without a kernel = " +
+                                    std::to_string(code->hosts().size()) + ", got " + std::to_string(makers.size()));
     }
-    DataStage::Source source{{shared_object(std::move(program_template)), code},
-                             std::move(order), std::move(ranks), std::move(max_workers)};
-    for (auto& [stage, counts] : inner) source.inner.push_back({stage->stage, std::move(counts)});
-    self.stage->add(std::move(source));
+    return {shared_object(std::move(program_template)), code};
+}
+
+DataStage::Source to_source(nb::object program_template, std::vector<std::size_t> order,
+                            std::vector<std::optional<std::size_t>> ranks, std::vector<int> max_workers,
+                            const PyMakers& makers) {
+    return {to_template(std::move(program_template), makers), std::move(order), std::move(ranks),
+            std::move(max_workers), to_makers(makers)};
+}
+
+using PyTemplateBody = std::tuple<nb::object, std::vector<int>, PyMakers>;
+
+treadle::TemplateBody to_body(PyTemplateBody body) {
+    auto& [program_template, max_workers, makers] = body;
+    return {to_template(std::move(program_template), makers), std::move(max_workers), to_makers(makers)};
+}
+
+PyStepMaker* branch_maker(std::size_t symbols, std::size_t condition, std::vector<std::size_t> operands,
+                          PyTemplateBody yes, PyTemplateBody no) {
+    return new PyStepMaker{treadle::branch_maker(symbols, condition, std::move(operands), to_body(std::move(yes)),
+                                                 to_body(std::move(no)))};
+}
+
+PyStepMaker* loop_maker(std::size_t symbols, PyTemplateBody body, bool has_limit, bool has_condition, bool decides,
+                        std::size_t carried, std::size_t stacked, std::size_t sliced, std::size_t captured) {
+    const treadle::LoopCounts counts{has_limit, has_condition, decides, carried, stacked, sliced, captured};
+    return new PyStepMaker{treadle::loop_maker(symbols, counts, to_body(std::move(body)))};
 }
 
 PyControlStep* make_step(const PyDataStage& self, std::vector<std::int64_t> args, std::vector<std::size_t> counts) {
@@ -74,12 +110,22 @@ PyControlStep* make_step(const PyDataStage& self, std::vector<std::int64_t> args
     return step.release();
 }
 
-void set_loop(const PyDataStage& self, const PyDataStage& body, bool has_limit, bool has_condition,
-              std::size_t rest_sizes, std::size_t body_sizes, std::vector<std::vector<std::size_t>> carried,
-              std::vector<std::vector<std::size_t>> stacked, std::size_t sliced, std::size_t captured) {
-    self.stage->set_loop(std::make_shared<const treadle::DataLoop>(
-        treadle::DataLoop{body.stage, has_limit, has_condition, rest_sizes, body_sizes, std::move(carried),
-                          std::move(stacked), sliced, captured}));
+void set_loop(const PyDataStage& self, const PyDataStage& body, bool has_limit, bool has_condition, bool is_counted,
+              std::size_t rest_sizes, std::size_t body_sizes, std::vector<std::vector<bool>> carried,
+              std::vector<std::vector<std::int64_t>> stacked, std::size_t sliced, std::size_t captured) {
+    treadle::DataLoop loop{body.stage,         has_limit,          has_condition, is_counted, rest_sizes, body_sizes,
+                           std::move(carried), std::move(stacked), sliced,        captured};
+    self.stage->set_ahead([loop = std::move(loop)](DataStage& stage, auto args, auto pointers) {
+        treadle::run_data_loop(loop, stage, args, pointers);
+    });
+}
+
+void set_branch(const PyDataStage& self, const PyDataStage& yes, const PyDataStage& no, std::size_t rest_sizes,
+                std::vector<std::vector<std::int64_t>> results, std::size_t captured) {
+    treadle::DataBranch branch{yes.stage, no.stage, rest_sizes, std::move(results), captured};
+    self.stage->set_ahead([branch = std::move(branch)](DataStage& stage, auto args, auto pointers) {
+        treadle::run_data_branch(branch, stage, args, pointers);
+    });
 }
 
 // Returns the memory, which the object then no longer owns, and the shape; none if no run has made the output.
@@ -93,6 +139,22 @@ std::optional<std::pair<nb::object, std::vector<std::int64_t>>> take(SizedMemory
 }  // namespace
 
 void bind_data_stage(nb::module_& m) {
+    nb::class_<PyStepMaker>(m, "StepMaker", "A step of a template that is no kernel: it is made when the template is bound.")
+        .def_static("branch", &branch_maker, nb::arg("symbols"), nb::arg("condition"), nb::arg("operands"), nb::arg("yes"),
+                    nb::arg("no"), nb::rv_policy::take_ownership,
+                    "Return what makes a branch of two bodies (template, caps of its steps, makers of its other steps) over so\n"
+                    "many symbols. `condition` and `operands` are as in ControlStep.branch().")
+        .def_static("loop", &loop_maker, nb::arg("symbols"), nb::arg("body"), nb::arg("has_limit"), nb::arg("has_condition"),
+                    nb::arg("decides"), nb::arg("carried"), nb::arg("stacked"), nb::arg("sliced"), nb::arg("captured"),
+                    nb::rv_policy::take_ownership,
+                    "Return what makes a loop over a body, as in branch(). The last arguments say how many such values it has.")
+        .def_static(
+            "stage",
+            [](const PyDataStage& stage, std::vector<std::size_t> counts) {
+                return new PyStepMaker{treadle::stage_maker(stage.stage, std::move(counts))};
+            },
+            nb::arg("stage"), nb::arg("counts"), nb::rv_policy::take_ownership,
+            "Return what makes DataStage.step() of a stage.");
     nb::class_<SizedMemory>(m, "SizedMemory", "An output whose shape a run finds. A run is bound to the object itself.")
         .def(nb::init<>())
         .def("take", &take,
@@ -101,11 +163,26 @@ void bind_data_stage(nb::module_& m) {
         .def(nb::new_(&make_stage), nb::arg("element_bytes"), nb::arg("pool"), nb::arg("miss"),
              "Make a stage whose outputs have elements of so many bytes, in memory of `pool`. `miss` is called with sizes that\n"
              "no template serves: it adds one and returns None, or returns (program, shapes of its outputs).")
-        .def("add", &add, nb::arg("program_template"), nb::arg("order"), nb::arg("ranks"), nb::arg("max_workers"),
-             nb::arg("inner"),
-             "Add a template of kernels and of the stages `inner`: (stage, counts) for each, in the order of their steps.\n"
-             "`order` are the numbers of the sizes that its symbols are, `ranks` those of its outputs, whose dimensions it was\n"
-             "made to request; None: a stage makes the output.")
+        .def(
+            "add",
+            [](const PyDataStage& self, nb::object program_template, std::vector<std::size_t> order,
+               std::vector<std::optional<std::size_t>> ranks, std::vector<int> max_workers, const PyMakers& makers) {
+                self.stage->add(to_source(std::move(program_template), std::move(order), std::move(ranks),
+                                          std::move(max_workers), makers));
+            },
+            nb::arg("program_template"), nb::arg("order"), nb::arg("ranks"), nb::arg("max_workers"), nb::arg("makers"),
+            "Add a template. `makers` make its steps that are no kernels, in their order. `order` are the numbers of the sizes\n"
+            "that its symbols are, `ranks` those of its outputs, whose dimensions it was made to request; None: a stage makes\n"
+            "the output.")
+        .def(
+            "replace",
+            [](const PyDataStage& self, std::size_t number, nb::object program_template, std::vector<std::size_t> order,
+               std::vector<std::optional<std::size_t>> ranks, std::vector<int> max_workers, const PyMakers& makers) {
+                self.stage->replace(number, to_source(std::move(program_template), std::move(order), std::move(ranks),
+                                                      std::move(max_workers), makers));
+            },
+            nb::arg("number"), nb::arg("program_template"), nb::arg("order"), nb::arg("ranks"), nb::arg("max_workers"),
+            nb::arg("makers"), "Put a template in place of the one with this number; the arguments are as in add().")
         .def(
             "set_caps",
             [](const PyDataStage& self, std::size_t source, std::vector<int> max_workers) {
@@ -113,10 +190,14 @@ void bind_data_stage(nb::module_& m) {
             },
             nb::arg("source"), nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),
             "Cap how many workers may share each step of the template with this number, as in Program.set_caps().")
-        .def("set_loop", &set_loop, nb::arg("body"), nb::arg("has_limit"), nb::arg("has_condition"), nb::arg("rest_sizes"),
-             nb::arg("body_sizes"), nb::arg("carried"), nb::arg("stacked"), nb::arg("sliced"), nb::arg("captured"),
+        .def("set_loop", &set_loop, nb::arg("body"), nb::arg("has_limit"), nb::arg("has_condition"),
+             nb::arg("is_counted"), nb::arg("rest_sizes"), nb::arg("body_sizes"), nb::arg("carried"), nb::arg("stacked"),
+             nb::arg("sliced"), nb::arg("captured"),
              "Have steps run a loop over the stage `body` in front of this one. native/include/treadle/data_loop.h says what\n"
              "the arguments mean, and what arguments and pointers of steps are then.")
+        .def("set_branch", &set_branch, nb::arg("yes"), nb::arg("no"), nb::arg("rest_sizes"), nb::arg("results"),
+             nb::arg("captured"),
+             "Have steps run one of two stages in front of this one; as native/include/treadle/data_branch.h says.")
         .def("trim", [](const PyDataStage& self) { self.stage->trim(); }, nb::call_guard<ReleasedGil>(),
              "Free idle memory.")
         .def("step", &make_step, nb::arg("args"), nb::arg("counts"), nb::rv_policy::take_ownership,

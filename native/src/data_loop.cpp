@@ -18,9 +18,11 @@ namespace {
 // Stack holds the items that iterations have given to one stacked value.
 class Stack {
 public:
-    // append() adds the item in `item`, of `bytes`. Throws StepFailure if the last one had another shape.
-    void append(const SizedMemory& item, std::size_t bytes, BufferPool& pool) {
+    // append() adds the item in `item`, of `bytes`. Throws StepFailure if the last one had another shape, or this first one
+    // has none that is `expected`.
+    void append(const SizedMemory& item, const std::vector<std::int64_t>& expected, std::size_t bytes, BufferPool& pool) {
         if (memory_ && shape_ != item.shape) throw StepFailure(kItemsDiffer);
+        if (!memory_) check_shape(item.shape, expected);
         shape_ = item.shape;
         if (!memory_ || memory_->size() < used_ + bytes) {
             Lease larger = pool.acquire(std::max<std::size_t>(2 * used_ + bytes, 1));
@@ -53,7 +55,16 @@ public:
         item_bytes_ = sizes.next(loop.sliced);
         const auto known = sizes.next(loop.body_sizes);
         sizes_.assign(known.begin(), known.end());
-        sizes_.insert(sizes_.end(), sizes.rest().begin(), sizes.rest().end());
+        if (loop.is_counted) sizes_.push_back(0);
+        first_dim_ = sizes_.size();
+        for (const auto& changes : loop.carried) {
+            auto& shape = shapes_.emplace_back();
+            for (std::size_t axis = 0; axis < changes.size(); ++axis) {
+                const std::int64_t dim = sizes.one();
+                shape.push_back(changes[axis] ? -1 : dim);
+                if (changes[axis]) sizes_.push_back(dim);
+            }
+        }
         Taken<void*> next(pointers);
         outputs_ = next.next(stage.outputs());
         if (loop.has_limit) limit_ = std::min(limit_, *static_cast<const std::int64_t*>(next.one()));
@@ -90,6 +101,7 @@ private:
     // Binds the body to the sizes of this iteration. If they differ from the last ones, the same program is bound again
     // where that is possible.
     void bind() {
+        if (loop_.is_counted) sizes_[loop_.body_sizes] = iteration_;
         if (binding_ != nullptr && bound_sizes_ == sizes_) {
             if (moving_) loop_.body->cap(*moving_);
             return;
@@ -111,27 +123,30 @@ private:
         for (std::size_t i = 0; i < made_.size(); ++i) loop_.body->place(*binding_, i, *made_[i], bound_);
         part_->run(bound_, iteration_);
         goes_on_ = *reinterpret_cast<const std::uint8_t*>(made_[0]->memory->data()) != 0;
-        auto size = sizes_.begin() + static_cast<std::ptrdiff_t>(loop_.body_sizes);
+        std::size_t size = first_dim_;
         for (std::size_t i = 0; i < read_.size(); ++i) {
             // The next iteration reads this memory and writes that which this one has read.
             std::swap(kept_[i], made_[1 + i]);
             read_[i] = kept_[i]->memory->data();
-            for (const std::size_t axis : loop_.carried[i]) *size++ = kept_[i]->shape.at(axis);
+            check_shape(kept_[i]->shape, shapes_[i]);
+            for (std::size_t axis = 0; axis < shapes_[i].size(); ++axis) {
+                if (shapes_[i][axis] < 0) sizes_[size++] = kept_[i]->shape[axis];
+            }
         }
         const std::size_t first = 1 + read_.size();
         for (std::size_t i = 0; i < stacks_.size(); ++i) {
             const SizedMemory& item = *made_[first + i];
-            stacks_[i].append(item, loop_.body->bytes_of_output(first + i, item.shape), loop_.body->pool());
+            stacks_[i].append(item, loop_.stacked[i], loop_.body->bytes_of_output(first + i, item.shape), loop_.body->pool());
         }
     }
 
     void run_stage() {
         std::vector<std::int64_t> sizes(rest_sizes_.begin(), rest_sizes_.end());
-        sizes.insert(sizes.end(), sizes_.begin() + static_cast<std::ptrdiff_t>(loop_.body_sizes), sizes_.end());
+        sizes.insert(sizes.end(), sizes_.begin() + static_cast<std::ptrdiff_t>(first_dim_), sizes_.end());
         sizes.push_back(iteration_);
         std::vector<void*> operands = read_;
         for (std::size_t i = 0; i < stacks_.size(); ++i) {
-            for (const std::size_t axis : loop_.stacked[i]) sizes.push_back(item_shape(i).at(axis));
+            push_told(sizes, loop_.stacked[i], item_shape(i));
             operands.push_back(stacks_[i].is_empty() ? &iteration_ : stacks_[i].data());
         }
         operands.push_back(&iteration_);
@@ -139,11 +154,15 @@ private:
         stage_.run(sizes, operands, outputs_);
     }
 
-    // Returns the shape of the items of a stacked value; without iterations, the one that the first item would have.
-    const std::vector<std::int64_t>& item_shape(std::size_t stacked) {
+    // Returns the shape of the items of a stacked value. Without iterations it is the one that the first item would have,
+    // with sizes of 0 if only data tells it.
+    std::vector<std::int64_t> item_shape(std::size_t stacked) {
         if (!stacks_[stacked].is_empty()) return stacks_[stacked].shape();
+        std::vector<std::int64_t> expected = loop_.stacked[stacked];
+        if (std::ranges::find(expected, -1) == expected.end()) return expected;
         bind();
-        return binding_->shapes[1 + read_.size() + stacked].value();  // the body tells all its shapes
+        std::ranges::replace(expected, -1, 0);
+        return binding_->shapes[1 + read_.size() + stacked].value_or(expected);
     }
 
     const DataLoop& loop_;
@@ -158,7 +177,9 @@ private:
     std::vector<Stack> stacks_;
     std::vector<std::unique_ptr<SizedMemory>> made_;  // what an iteration gives: the condition, carried values, items
     std::vector<std::unique_ptr<SizedMemory>> kept_;  // the memory of carried values that an iteration has given
+    std::vector<std::vector<std::int64_t>> shapes_;  // of the carried values; -1 for dimensions that change
     std::vector<std::int64_t> sizes_;        // of the body
+    std::size_t first_dim_ = 0;              // which of them is the first dimension of a carried value
     std::vector<std::int64_t> bound_sizes_;  // those that `binding_` is for
     const DataStage::Binding* binding_ = nullptr;  // one of the next two; null before the first iteration
     std::shared_ptr<const DataStage::Binding> kept_binding_;

@@ -97,9 +97,11 @@ std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std
     DataLoop loop;
     loop.body = std::move(body);
     loop.has_limit = true;
-    loop.carried = {{0}};
-    loop.stacked = {{}};
-    rest->set_loop(std::make_shared<const DataLoop>(std::move(loop)));
+    loop.carried = {{true}};
+    loop.stacked = {{1}};
+    rest->set_ahead([loop = std::move(loop)](DataStage& stage, auto args, auto pointers) {
+        run_data_loop(loop, stage, args, pointers);
+    });
     StepSpec step;
     step.host = make_data_stage(std::move(rest), {-1, first_size}, {});
     step.pointers = {{0, 0}, {1, 0}, {2, 0}};

@@ -1,12 +1,12 @@
 #include "treadle/data_stage.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <stdexcept>
 #include <utility>
 
-#include "treadle/data_loop.h"
 #include "treadle/fork.h"
 #include "treadle/team.h"
 
@@ -74,12 +74,7 @@ std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<cons
         for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
         try {
             const ProgramTemplate::Sizes slots = source.program_template->evaluate(symbols);
-            std::vector<HostCall> hosts;
-            for (const std::size_t step : source.program_template->hosts()) {
-                const Inner& inner = source.inner.at(hosts.size());
-                hosts.push_back(
-                    make_data_stage(inner.stage, source.program_template->args(slots, step), inner.counts));
-            }
+            std::vector<HostCall> hosts = make_hosts(*source.program_template, slots, source.hosts);
             auto binding = std::make_shared<Binding>();
             binding->program = source.program_template->bind(slots, {}, source.max_workers, hosts, true);
             set_shapes(*binding, source.program_template->requested(slots), source.ranks);
@@ -117,7 +112,7 @@ std::unique_ptr<DataStage::Moving> DataStage::move(std::unique_ptr<Moving> movin
                                                    std::span<const std::int64_t> sizes) {
     {
         const std::lock_guard lock(context_mutex());
-        if (sources_.empty() || !sources_.front().inner.empty()) return nullptr;
+        if (sources_.empty() || !sources_.front().hosts.empty()) return nullptr;
         if (!moving) moving = std::move(idle_moving_);
         const Source& source = sources_.front();  // later ones do not change what served a size
         if (!moving) {
@@ -192,6 +187,19 @@ void DataStage::add(Source source) {
     sources_.push_back(std::move(source));
 }
 
+void DataStage::replace(std::size_t number, Source source) {
+    std::list<Entry> forgotten;  // destroyed without the lock
+    const std::lock_guard lock(context_mutex());
+    std::swap(sources_.at(number), source);
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+        const auto next = std::next(entry);
+        if (entry->binding->source == static_cast<std::ptrdiff_t>(number)) {
+            forgotten.splice(forgotten.end(), entries_, entry);
+        }
+        entry = next;
+    }
+}
+
 std::vector<std::shared_ptr<const DataStage::Binding>> DataStage::kept() const {
     std::vector<std::shared_ptr<const Binding>> bindings;
     const std::lock_guard lock(context_mutex());
@@ -219,8 +227,8 @@ HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int6
                          std::vector<std::size_t> counts) {
     return [stage = std::move(stage), args = std::move(args),
             counts = std::move(counts)](std::span<void* const> pointers) {
-        if (stage->loop() != nullptr) {
-            run_data_loop(*stage->loop(), *stage, args, pointers);
+        if (stage->ahead()) {
+            stage->ahead()(*stage, args, pointers);
             return;
         }
         const std::size_t outputs = stage->outputs();
@@ -230,6 +238,12 @@ HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int6
             sizes.insert(sizes.end(), numbers, numbers + counts[i]);
         }
         stage->run(sizes, pointers.subspan(outputs + counts.size()), pointers.first(outputs));
+    };
+}
+
+MakeHost stage_maker(std::shared_ptr<DataStage> stage, std::vector<std::size_t> counts) {
+    return [stage = std::move(stage), counts = std::move(counts)](std::vector<std::int64_t> args) {
+        return make_data_stage(stage, std::move(args), counts);
     };
 }
 

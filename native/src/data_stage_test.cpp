@@ -130,7 +130,7 @@ TREADLE_TEST_WORKERS(a_stage_runs_stages_in_its_template) {
         return nullptr;
     });
     const std::shared_ptr<DataStage> outer = stage_of([](auto) { return nullptr; });
-    outer->add({increments(nullptr), {0}, {std::nullopt}, {}, {{inner, {}}}});
+    outer->add({increments(nullptr), {0}, {std::nullopt}, {}, {stage_maker(inner, {})}});
     const auto program = running(outer);
     std::int64_t size = 3;
     SizedMemory output;

@@ -371,6 +371,13 @@ class SizedMemory:
     def take(self) -> tuple[Lease, list[int]] | None:
         """Return (memory, shape) and forget both; None if no run has made the output."""
 
+class StepMaker:
+    """What makes a branch, loop or stage as a step of a template when that is bound."""
+
+    branch: Callable[..., StepMaker]
+    loop: Callable[..., StepMaker]
+    stage: Callable[..., StepMaker]
+
 class DataStage:
     """Programs for what follows sizes that depend on data, bound in the run. Any thread may use it.
 
@@ -379,17 +386,18 @@ class DataStage:
     """
 
     def __init__(self, element_bytes: Sequence[int], pool: BufferPool, miss: Callable[[list[int]], Any]) -> None: ...
-    def add(
-        self, program_template: ProgramTemplate, order: Sequence[int], ranks: Sequence[int | None],
-        max_workers: Sequence[int], inner: Sequence[tuple[DataStage, Sequence[int]]]
-    ) -> None:  # fmt: skip
-        """Add a template of kernels and stages; `inner` has (stage, counts) of these, in the order of their steps."""
+    def add(self, *source: Any) -> None:
+        """Add a template: the template, order, ranks and caps, and the makers of its steps that are no kernels."""
+
+    def replace(self, number: int, *source: Any) -> None:
+        """Put a template in place of the one with this number; the arguments are those of add()."""
 
     def set_caps(self, source: int, max_workers: Sequence[int]) -> None:
         """Cap how many workers may share each step of the template with this number, as Program.set_caps() does."""
 
-    def set_loop(self, body: DataStage, *form: Any) -> None:
-        """Have steps run a loop over `body` in front of this stage; data_loop.h says what the parts of `form` are."""
+    set_loop: Callable[..., None]
+    set_branch: Callable[..., None]
+    """Each has steps run a loop or branch in front; data_loop.h and data_branch.h say what the arguments are."""
 
     def trim(self) -> None:
         """Free idle memory."""

@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 
 from treadle import _native
+from treadle.errors import RunError
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
+from treadle.ops.call import call_function
+from treadle.ops.table import OPS
 from treadle.passes.lower.searches import FUNCTIONS
 from treadle.plan.bound import bound
+from treadle.plan.call import Call
 from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.data_stage import DataStage
 from treadle.runtime.executable import Executable
 from treadle.runtime.program_template import ProgramTemplate
+from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -116,10 +121,34 @@ def labels_of(nodes: Sequence[Node]) -> tuple[StepLabel, ...]:
 
 
 def stages_of(plan: Plan) -> Iterator[DataStage]:
-    """Yield the stages that a plan runs, the bodies of loops in front of them included."""
+    """Yield the stages that a plan runs, the bodies of loops and branches in front of them included."""
     for call in plan.calls:
         if isinstance(call.control, Rest):
             stage: DataStage = call.control.stage
-            if stage.loop is not None:
-                yield stage.loop.body
+            yield from stage.bodies
             yield stage
+
+
+def run_reference(node: Node, known: dict[str, Array]) -> None:
+    """Run `node` by its NumPy reference. Operands are constants or in `known`, to which the results are added."""
+    operands = [
+        None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
+    ]
+    caller = Caller(node.name, node.attrs.get("label", node.op), bool(node.attrs.get("blocking")))
+    results = call_for_node(caller, OPS[node.op].evaluate or call_function, node.attrs, operands)
+    if len(results) != len(node.outputs):
+        what = f"{caller}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}"
+        raise RunError(what, node=node.name)
+    known.update(
+        (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
+    )
+
+
+def reference_call(node: Node) -> Call:
+    """Return the step that runs `node` by its reference between two plans; the sizes of its results are not known."""
+    evaluate = OPS[node.op].evaluate or call_function
+
+    def function(_: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
+        return evaluate(node.attrs, arrays)
+
+    return Call(node.name, str(node.attrs.get("label", node.op)), (), (), function=function)

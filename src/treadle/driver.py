@@ -15,17 +15,15 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
-from treadle.compiled_plans import Bound, Compiled, Open, labels_of, stages_of
-from treadle.errors import ModelError, RunError, ShapeError
+from treadle.compiled_plans import Bound, Compiled, Open, labels_of, reference_call, run_reference, stages_of
+from treadle.errors import ModelError, ShapeError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
-from treadle.graph.node import Node
 from treadle.graph.open_dims import NOTHING
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Template
 from treadle.lru import LRU
-from treadle.ops.call import Nested, call_function
-from treadle.ops.table import OPS
+from treadle.ops.call import Nested
 from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.data_stages import Ahead, Behind, join_stages
@@ -44,19 +42,18 @@ from treadle.passes.specialize import (
     specialize,
     specialize_open,
 )
-from treadle.plan.call import Call
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
-from treadle.runtime.data_stage import DataStage, Loop, StageForm
+from treadle.runtime.data_stage import Ahead as Stages
+from treadle.runtime.data_stage import DataStage, StageForm
 from treadle.runtime.data_stage import Template as StageTemplate
 from treadle.runtime.executable import Body, SingleFunction
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Runnable
 from treadle.runtime.program_template import ProgramTemplate
-from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
 
@@ -361,8 +358,8 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
             behind.sizes,
             tuple(sorted(numbers_of(behind.graph))),
         )
-        loop = None if ahead is None else Loop(stage_of(ahead.body), ahead.form)
-        return DataStage(form, BehindSizes(behind, options, make_plans()), loop)
+        first = None if ahead is None else Stages(tuple(map(stage_of, ahead.bodies)), ahead.form)
+        return DataStage(form, BehindSizes(behind, options, make_plans()), first)
 
     return join_stages(graph, context, stage_of)
 
@@ -476,36 +473,11 @@ class Staged:
             part.trim()
 
 
-def run_reference(node: Node, known: dict[str, Array]) -> None:
-    """Run `node` by its NumPy reference. Operands are constants or in `known`, to which the results are added."""
-    operands = [
-        None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
-    ]
-    caller = Caller(node.name, node.attrs.get("label", node.op), bool(node.attrs.get("blocking")))
-    results = call_for_node(caller, OPS[node.op].evaluate or call_function, node.attrs, operands)
-    if len(results) != len(node.outputs):
-        what = f"{caller}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}"
-        raise RunError(what, node=node.name)
-    known.update(
-        (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
-    )
-
-
-def _reference_call(node: Node) -> Call:
-    """The step that runs `node` by its reference between two plans; the sizes of its results are not known."""
-    evaluate = OPS[node.op].evaluate or call_function
-
-    def function(_: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
-        return evaluate(node.attrs, arrays)
-
-    return Call(node.name, str(node.attrs.get("label", node.op)), (), (), function=function)
-
-
 def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     if isinstance(runnable, Staged):
         first = runnable.first.plan
-        shown = replace(first, calls=[*first.calls, *map(_reference_call, runnable.region.dynamic)])
+        shown = replace(first, calls=[*first.calls, *map(reference_call, runnable.region.dynamic)])
         return [shown, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
     assert isinstance(runnable, Compiled | Bound)
     plan = runnable.plan

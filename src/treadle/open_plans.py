@@ -428,7 +428,7 @@ def _rest_plans(store: PlanStore, name: str) -> RestPlans:
 def give_compilers(bodies: Sequence[StageBody], store: PlanStore, compile_: Callable[[], Compiled | Open]) -> None:
     """Give the stages of a plan from disk what compiles for them; the arguments are those of StoredStage."""
     for body in bodies:
-        for stage in (body.stage, *(() if body.stage.loop is None else (body.stage.loop.body,))):
+        for stage in (body.stage, *body.stage.bodies):
             if stage.compiler is None:
                 stage.compiler = StoredStage(stage.form, store, compile_)
 

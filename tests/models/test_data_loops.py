@@ -20,6 +20,7 @@ from tests.models.at_once import assert_same_bits_at_once
 from tests.models.expected import expected_results
 from tests.models.small import FLOAT, ModelWriter, node
 from treadle.errors import KernelError, RunCancelledError, RunTimeoutError
+from treadle.runtime.data_stage import DataStage
 
 Array = np.ndarray[Any, Any]
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
@@ -244,6 +245,79 @@ def test_a_growing_loop_has_loops_inside(depth: int) -> None:
     model = w.model({"x": (FLOAT, [3, SIZE]), "n": (INT64, [])}, {y: (FLOAT, None)})
     session = treadle.Session(model)
     assert_agrees(session, model, {"x": X, "n": 4})
+    assert_in_the_run(session)
+
+
+def test_bodies_with_branches_and_loops_are_bound_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only their first sizes, of which there is no template yet, call it."""
+    calls: list[Sequence[int]] = []
+    miss = DataStage.miss
+    monkeypatch.setattr(DataStage, "miss", lambda stage, sizes: (calls.append(sizes), miss(stage, sizes))[1])
+    w = ModelWriter()
+    w.nodes.append(node("Identity", [w.random(SIZE)], "bias"))
+    two, most = w.constant(np.array(2)), w.constant(np.float32(4))
+    twice = helper.make_graph(
+        [node("Identity", ["on2"], "again2"), node("Add", ["s2", "bias"], "next2")],
+        "twice",
+        [
+            helper.make_tensor_value_info("i2", INT64, []),
+            helper.make_tensor_value_info("on2", BOOL, []),
+            helper.make_tensor_value_info("s2", FLOAT, None),
+        ],
+        [helper.make_empty_tensor_value_info(name) for name in ("again2", "next2")],
+    )
+    sides = {
+        name: helper.make_graph([node(op, ["added"], name)], name, [], [helper.make_empty_tensor_value_info(name)])
+        for name, op in (("then_branch", "Tanh"), ("else_branch", "Neg"))
+    }
+    nodes = [
+        node("Identity", ["on"], "again"),
+        node("Loop", [two, "", "s"], "added", body=twice),
+        node("ReduceMax", ["added"], "largest", keepdims=0),
+        node("Less", ["largest", most], "small"),
+        node("If", ["small"], "bounded", **sides),
+        node("Concat", ["bounded", "x"], "longer", axis=0),
+    ]
+    y = w.op("Loop", "n", "", "x", body=body(nodes, {"s": FLOAT}, "longer"))
+    model = w.model({"x": (FLOAT, [3, SIZE]), "n": (INT64, [])}, {y: (FLOAT, None)})
+    session = treadle.Session(model)
+    assert_agrees(session, model, {"x": X, "n": 3})
+    calls.clear()
+    assert_agrees(session, model, {"x": X, "n": 70})
+    assert not calls
+
+
+def test_growing_loops_are_inside_one_another() -> None:
+    """Each appends a row to what the one inside it gives; the innermost one slices to the number of its iteration."""
+    depth = 30
+    w = ModelWriter()
+    one, two = w.constant(np.array(1)), w.constant(np.array(2))
+    first, axis = w.constant(np.array([0])), w.constant(np.array([0]))
+    inner = [
+        node("Add", ["i0", one], "end"),
+        node("Unsqueeze", ["end", axis], "ends"),
+        node("Slice", ["x", first, "ends", axis], "rows"),
+        node("Concat", ["s0", "rows"], "made0", axis=0),
+    ]
+    for level in range(depth):
+        step = helper.make_graph(
+            [*inner, node("Identity", [f"on{level}"], f"again{level}")],
+            "body",
+            [
+                helper.make_tensor_value_info(f"i{level}", INT64, []),
+                helper.make_tensor_value_info(f"on{level}", BOOL, []),
+                helper.make_tensor_value_info(f"s{level}", FLOAT, None),
+            ],
+            [helper.make_empty_tensor_value_info(name) for name in (f"again{level}", f"made{level}")],
+        )
+        start = f"s{level + 1}" if level + 1 < depth else "x"
+        limit = two if level in (0, depth - 1) else one
+        loop = node("Loop", [limit, "", start], f"deep{level}", body=step)
+        inner = [loop, node("Concat", [f"deep{level}", "x"], f"made{level + 1}", axis=0)]
+    w.nodes += inner
+    model = w.model({"x": (FLOAT, [3, SIZE])}, {f"made{depth}": (FLOAT, None)})
+    session = treadle.Session(model)
+    assert_agrees(session, model, {"x": X})
     assert_in_the_run(session)
 
 

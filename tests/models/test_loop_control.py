@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -47,27 +48,61 @@ def endless_inside() -> onnx.ModelProto:
     return w.model({"x": (FLOAT, [2, 2])}, {y: (FLOAT, None)})
 
 
+def endless_search() -> onnx.ModelProto:
+    """Returns a model whose Loop never ends: an If in its body chooses rows, whose number depends on data."""
+    w = ModelWriter()
+    zero, one = w.constant(np.array([0])), w.constant(np.array([1]))
+    limit = w.constant(np.float32(1e30))
+    chosen = [
+        node("ReduceSum", ["s", one], "sums", keepdims=0),
+        node("Less", ["sums", limit], "mask"),
+        node("Compress", ["s", "mask"], "chosen", axis=0),
+    ]
+    others = [node("Slice", ["s", zero, one, zero], "first")]
+    sides = {
+        name: helper.make_graph(nodes, name, [], [helper.make_empty_tensor_value_info(result)])
+        for name, nodes, result in (("then_branch", chosen, "chosen"), ("else_branch", others, "first"))
+    }
+    nodes = [
+        node("Identity", ["on"], "again"),
+        node("ReduceSum", ["s"], "sum", keepdims=0),
+        node("Less", ["sum", limit], "few"),
+        node("If", ["few"], "next", **sides),
+    ]
+    y = w.op("Loop", "", "", "x", body=body(nodes, {"s": FLOAT}, "next"))
+    return w.model({"x": (FLOAT, [2, 2])}, {y: (FLOAT, None)})
+
+
+SQUARE = {"x": np.ones((2, 2), np.float32)}
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_a_loop_that_finds_sizes(threads: int) -> None:
-    session = treadle.Session(endless())
+@pytest.mark.parametrize(("model", "given"), [(endless, ENDLESS), (endless_search, SQUARE)])
+def test_ctrl_c_ends_a_loop_that_finds_sizes(
+    model: Callable[[], onnx.ModelProto], given: dict[str, np.ndarray], threads: int
+) -> None:
+    session = treadle.Session(model())
     pool = treadle.Pool(intra_op=threads, inter_op=threads)
     with pytest.raises(RunTimeoutError):
-        session.run(ENDLESS, pool=pool, timeout=1)  # compiles
+        session.run(given, pool=pool, timeout=1)  # compiles
     interrupt = threading.Timer(0.2, _thread.interrupt_main)
     interrupt.start()
     with pytest.raises(KeyboardInterrupt):
-        session.run(ENDLESS, pool=pool, timeout=60)
+        session.run(given, pool=pool, timeout=60)
     interrupt.join()
     with pytest.raises(RunTimeoutError):
-        session.run(ENDLESS, pool=pool, timeout=0.05)
+        session.run(given, pool=pool, timeout=0.05)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_loop_inside_a_growing_one_ends_with_its_run(threads: int) -> None:
+@pytest.mark.parametrize("model", [endless_inside, endless_search])
+def test_a_loop_around_bodies_that_find_sizes_ends_with_its_run(
+    model: Callable[[], onnx.ModelProto], threads: int
+) -> None:
     """At its timeout, and when it is cancelled."""
-    session = treadle.Session(endless_inside())
+    session = treadle.Session(model())
     pool = treadle.Pool(intra_op=threads, inter_op=threads)
-    given = {"x": np.ones((2, 2), np.float32)}
+    given = SQUARE
     with pytest.raises(RunTimeoutError):
         session.run(given, pool=pool, timeout=2)
     assert_in_the_run(session)
@@ -86,7 +121,7 @@ def test_a_run_of_higher_priority_goes_before_the_next_iteration() -> None:
     urgent = treadle.Session(growing("n"), pool=pool)
     short = {"x": X, "n": np.array(3), "most": np.float32(1e9)}
     wanted = urgent.run(short)
-    for model, given in ((endless(), ENDLESS), (endless_inside(), {"x": np.ones((2, 2), np.float32)})):
+    for model, given in ((endless(), ENDLESS), (endless_inside(), SQUARE), (endless_search(), SQUARE)):
         session = treadle.Session(model, pool=pool)
         with pytest.raises(RunTimeoutError):
             session.run(given, timeout=1)  # compiles
@@ -103,13 +138,19 @@ def test_a_run_of_higher_priority_goes_before_the_next_iteration() -> None:
     assert pool.threads.status()["slots"] == 0
 
 
-def wide() -> onnx.ModelProto:
-    """Returns a model whose Loop multiplies many rows by a matrix, and appends some of the products."""
+def wide(*, chosen: bool) -> onnx.ModelProto:
+    """Returns a model whose Loop multiplies many rows by a matrix, and appends some of the products.
+
+    If these are `chosen`, the rows are those that Compress finds.
+    """
     w = ModelWriter()
     zero, one = w.constant(np.array([0])), w.constant(np.array([1]))
     nodes = [
         node("Identity", ["on"], "again"),
-        node("MatMul", ["s", w.random(512, 512)], "product"),
+        node("ReduceMax", ["s"], "largest", axes=[1], keepdims=0),
+        node("Cast", ["largest"], "mask", to=onnx.TensorProto.BOOL),
+        node("Compress", ["s", "mask"], "rows", axis=0) if chosen else node("Identity", ["s"], "rows"),
+        node("MatMul", ["rows", w.random(512, 512)], "product"),
         node("Slice", ["product", zero, one], "first"),
         node("Concat", ["s", "first"], "next", axis=0),
     ]
@@ -117,10 +158,11 @@ def wide() -> onnx.ModelProto:
     return w.model({"x": (FLOAT, [512, 512]), "n": (INT64, [])}, {y: (FLOAT, None)})
 
 
-def test_a_cap_holds_in_a_loop_that_finds_sizes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_cap_holds_in_a_loop_that_finds_sizes(tmp_path: Path, chosen: bool) -> None:
     """Before the first run, and when it changes later."""
     pool = treadle.Pool(intra_op=2, inter_op=1)
-    model = wide()
+    model = wide(chosen=chosen)
     given = {"x": np.full((512, 512), 1e-3, np.float32), "n": np.array(4)}
 
     def workers(session: treadle.Session) -> int:

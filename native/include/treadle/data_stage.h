@@ -14,10 +14,9 @@
 #include "treadle/buffer_pool.h"
 #include "treadle/program.h"
 #include "treadle/program_template.h"
+#include "treadle/template_bodies.h"
 
 namespace treadle {
-
-struct DataLoop;
 
 // SizedMemory is an output whose shape a run finds. A run is bound to its address.
 struct SizedMemory {
@@ -39,20 +38,14 @@ public:
         std::ptrdiff_t source = -1;    // the number of its Source, if it has one
         std::vector<int> max_workers;  // the caps of its source when it was made
     };
-    // Inner is a stage that a step of a template runs; `counts` are as in make_data_stage().
-    struct Inner {
-        std::shared_ptr<DataStage> stage;
-        std::vector<std::size_t> counts;
-    };
-    // Source makes programs. Its steps are kernels, and the stages `inner` in the order of their steps, whose arguments
-    // are sizes. Symbol i of the template is size number `order[i]`, and its requested sizes are the dimensions of the
+    // Source makes programs. `hosts` make the calls of its steps that are no kernels, in the order of these. Symbol i of the template is size number `order[i]`, and its requested sizes are the dimensions of the
     // outputs, whose ranks are `ranks` (none: a stage makes the output).
     struct Source {
         std::shared_ptr<const ProgramTemplate> program_template;
         std::vector<std::size_t> order;
         std::vector<std::optional<std::size_t>> ranks;
         std::vector<int> max_workers;
-        std::vector<Inner> inner = {};
+        std::vector<MakeHost> hosts = {};
     };
     // Moving is a binding that a loop binds to the sizes of one iteration after another.
     struct Moving {
@@ -83,6 +76,8 @@ public:
     // put_back() keeps the binding, which may be null, for a later move().
     void put_back(std::unique_ptr<Moving> moving);
     void add(Source source);
+    // replace() puts `source` in place of source number `number`, and forgets the bindings that this one has made.
+    void replace(std::size_t number, Source source);
     // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
     void set_caps(std::size_t source, std::vector<int> max_workers);
     // place() adds to `bound` where output number `output` of a binding is written: to the memory that `made` has, if
@@ -91,9 +86,11 @@ public:
     // bytes_of_output() returns the bytes of output number `output` of this shape.
     std::size_t bytes_of_output(std::size_t output, std::span<const std::int64_t> shape) const;
     BufferPool& pool() const { return *pool_; }
-    // set_loop() has steps run `loop` in front of the stage. To be called before the first step is made.
-    void set_loop(std::shared_ptr<const DataLoop> loop) { loop_ = std::move(loop); }
-    const DataLoop* loop() const { return loop_.get(); }
+    // Ahead runs a loop or branch, then `stage` on its results. The arguments and pointers are those of the step.
+    using Ahead = std::function<void(DataStage& stage, std::span<const std::int64_t> args, std::span<void* const> pointers)>;
+    // set_ahead() has steps call `ahead` in place of run(). To be called before the first step is made.
+    void set_ahead(Ahead ahead) { ahead_ = std::move(ahead); }
+    const Ahead& ahead() const { return ahead_; }
     // trim() frees idle memory of programs.
     void trim();
 
@@ -114,16 +111,19 @@ private:
     const std::vector<std::size_t> element_bytes_;
     const std::shared_ptr<BufferPool> pool_;
     const Miss miss_;
-    std::shared_ptr<const DataLoop> loop_;
+    Ahead ahead_;  // may be empty
     std::vector<Source> sources_;  // guarded by context_mutex(), like all below
     std::list<Entry> entries_;     // the one used last comes first
     std::unique_ptr<Moving> idle_moving_;
 };
 
 // make_data_stage() returns a step that runs `stage` for the sizes `args` and those that it reads. Its pointers are the
-// SizedMemory of each output, then one for each of `counts` to so many sizes, then the operands. If a loop runs in front
-// of the stage, DataLoop says what arguments and pointers are.
+// SizedMemory of each output, then one for each of `counts` to so many sizes, then the operands. If a loop or branch runs
+// in front of the stage, DataLoop or DataBranch says what arguments and pointers are.
 HostCall make_data_stage(std::shared_ptr<DataStage> stage, std::vector<std::int64_t> args,
                          std::vector<std::size_t> counts);
+
+// stage_maker() returns what calls make_data_stage() when a template is bound.
+MakeHost stage_maker(std::shared_ptr<DataStage> stage, std::vector<std::size_t> counts);
 
 }  // namespace treadle

@@ -1,10 +1,13 @@
-// What the steps of control_flow.h and data_loop.h share: how they take their pointers, and bind items of arrays.
+// What the steps of control_flow.h, data_loop.h and data_branch.h share: how they take their pointers, bind items of
+// arrays, and check the shapes that bodies give.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "treadle/program.h"
 
 namespace treadle {
 
@@ -31,6 +34,22 @@ inline void push_items(std::vector<void*>& bound, std::span<void* const> arrays,
                        std::int64_t number) {
     for (std::size_t i = 0; i < arrays.size(); ++i) {
         bound.push_back(static_cast<std::byte*>(arrays[i]) + number * bytes[i]);
+    }
+}
+
+// check_shape() throws StepFailure if `shape` has another rank than `expected`, or another size where that is not -1.
+inline void check_shape(std::span<const std::int64_t> shape, std::span<const std::int64_t> expected) {
+    if (shape.size() != expected.size()) throw StepFailure(kShapeDiffers);
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        if (expected[axis] >= 0 && shape[axis] != expected[axis]) throw StepFailure(kShapeDiffers);
+    }
+}
+
+// push_told() adds to `sizes` those of `shape` where `expected` is -1.
+inline void push_told(std::vector<std::int64_t>& sizes, std::span<const std::int64_t> expected,
+                      std::span<const std::int64_t> shape) {
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        if (expected[axis] < 0) sizes.push_back(shape[axis]);
     }
 }
 

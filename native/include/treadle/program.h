@@ -91,6 +91,8 @@ public:
 
 // kItemsDiffer is the code of a loop that has to stack items of unequal shapes. plan/status.py has its message.
 inline constexpr std::int32_t kItemsDiffer = 4;
+// kShapeDiffers is the code of a body whose result has a shape that it was not compiled for.
+inline constexpr std::int32_t kShapeDiffers = 5;
 
 // Step is a step as the scheduler executes it.
 struct Step {

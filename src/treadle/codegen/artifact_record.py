@@ -22,7 +22,7 @@ from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS, ControlForm
-from treadle.runtime.data_stage import DataStage, Loop, LoopForm, StageForm
+from treadle.runtime.data_stage import AHEAD, Ahead, DataStage, StageForm
 from treadle.runtime.executable import ControlLayout, Executable, Layout, StageLayout, Step
 from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.program_template import (
@@ -206,9 +206,12 @@ def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
     Raises NoForm for other bodies.
     """
     if isinstance(body, StageLayout | StageTemplate):
-        own = {"args": list(body.args)} if isinstance(body, StageLayout) else {}
-        if body.stage.loop is not None:
-            own |= {"loop": list(body.stage.loop.form), "body": _stage_record(body.stage.loop.body.form)}
+        own: dict[str, Any] = {"args": list(body.args)} if isinstance(body, StageLayout) else {}
+        ahead = body.stage.ahead
+        if ahead is not None:
+            name = next(name for name, kind in AHEAD.items() if isinstance(ahead.form, kind))
+            bodies = [_stage_record(stage.form) for stage in ahead.bodies]
+            own["ahead"] = {"form": name, "fields": list(ahead.form), "bodies": bodies}
         return {"stage": _stage_record(body.stage.form), "counts": list(body.counts), **own}
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
@@ -308,10 +311,12 @@ class _Restored:
 
 
 def _stage(record: Mapping[str, Any]) -> DataStage:
-    loop = None
-    if "loop" in record:
-        loop = Loop(DataStage(_stage_form(record["body"])), LoopForm(*record["loop"]))
-    return DataStage(_stage_form(record["stage"]), loop=loop)
+    ahead = None
+    if "ahead" in record:
+        kept = record["ahead"]
+        bodies = tuple(DataStage(_stage_form(body)) for body in kept["bodies"])
+        ahead = Ahead(bodies, AHEAD[kept["form"]](*kept["fields"]))
+    return DataStage(_stage_form(record["stage"]), ahead=ahead)
 
 
 def _stage_form(record: Sequence[Any]) -> StageForm:

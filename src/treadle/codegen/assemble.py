@@ -112,7 +112,8 @@ def control_form(call: Call) -> ControlForm:
     """Returns how the step of the branch or loop `call` is made of the programs of its plans and of its sizes."""
     if isinstance(call.control, Loop):
         loop = call.control
-        return LoopForm(loop.carried, loop.stacked, len(call.reads), loop.has_limit, loop.has_condition, loop.decides)
+        flags = loop.has_limit, loop.has_condition, loop.decides
+        return LoopForm(loop.carried, loop.stacked, len(call.reads), *flags, loop.sliced)
     condition = len(call.writes)
     return BranchForm(condition, [*range(condition + 1, condition + len(call.reads)), *range(condition)])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle import dtypes
 from treadle.errors import TreadleError
-from treadle.graph.dim import is_expression
+from treadle.graph.dim import hint_of, is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -16,12 +16,16 @@ from treadle.graph.shape import Shape, elements, is_open, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.sizes import is_arithmetic, known_value
 from treadle.passes.base import PassContext
+from treadle.passes.bodies import BODIES
+from treadle.passes.branch_stages import DataBranch
+from treadle.passes.certain_dims import certain_shapes
 from treadle.passes.loop_stages import DataLoop
 from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region, is_known, is_planned, returns_strings
 from treadle.passes.specialize import copied, copy_node, specialize_open
+from treadle.passes.stage_bodies import Dims, numbers_or_none, outer_dims
 from treadle.passes.stage_names import SizeNames
-from treadle.runtime.data_stage import DataStage, LoopForm, StageForm
+from treadle.runtime.data_stage import BranchForm, DataStage, LoopForm
 
 NUMBERS: dict[str, tuple[int, ...]] = {
     "constant_of_shape": (0,),
@@ -59,14 +63,14 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A loop that runs in front of the graph behind it: what its body computes, and how the step reads operands."""
+    """A loop or branch that runs in front of the graph behind it: what its bodies compute, and how the step runs it."""
 
-    body: Behind
-    form: LoopForm
+    bodies: tuple[Behind, ...]
+    form: LoopForm | BranchForm
 
 
 MakeStage = Callable[[Behind, Ahead | None], DataStage]
-"""Makes what runs a graph behind sizes that depend on data, and the loop in front of it, if there is one."""
+"""Makes what runs a graph behind sizes that depend on data, and the loop or branch in front of it, if there is one."""
 
 
 def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Graph | None:
@@ -81,14 +85,8 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     cut = _Cut.of(graph)
     if cut is None or not (cut.counted or cut.later):
         return None if cut is None else graph
-    loop = None
-    if not (cut.counted or cut.sized):
-        loop = next((found for node in cut.loops if (found := DataLoop.of(node, context)) is not None), None)
-        if loop is None:
-            return None
-        cut.later.remove(loop.node)
-    rest = _Rest(cut, loop)
-    if not (rest.numbers or loop is not None) or not _is_planned(rest, cut, context):
+    rest = _Rest.of(cut, context)
+    if rest is None or not _is_planned(rest, cut, context):
         return None
     front = Graph(graph.name)
     copies: dict[Value, Value] = {}
@@ -97,14 +95,16 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     for node in cut.front:
         copy_node(front, node, copies)
     numbers = [_as_symbols(front, copied(front, value, copies)) for value in rest.numbers]
-    read = [*(() if loop is None else loop.operands), *rest.operands]
+    first = rest.ahead
+    read = [*(() if first is None else first.operands), *rest.operands]
     operands = [copied(front, value, copies) for value in read]
     ahead = None
-    if loop is not None:
-        ahead = Ahead(Behind(loop.body, loop.names.all), loop.form(len(rest.names.dims)))
+    if first is not None:
+        bodies = tuple(Behind(body.graph, body.names.all) for body in first.bodies)
+        ahead = Ahead(bodies, first.form(len(rest.names.dims)))
     attrs = {
         "stage": stage_of(Behind(rest.graph, rest.names.all), ahead),
-        "args": (*rest.names.dims.values(), *(() if loop is None else loop.args)),
+        "args": (*rest.names.dims.values(), *(() if first is None else first.args)),
         "counts": tuple(elements(value.static_shape) for value in numbers),
         "dtypes": tuple(value.known_dtype for value in rest.graph.outputs),
     }
@@ -112,6 +112,32 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     results = iter(node.outputs)
     front.outputs = [next(results) if value in rest.made else copied(front, value, copies) for value in graph.outputs]
     return front
+
+
+def dims_of_results(graph: Graph, facts: Facts, context: PassContext) -> list[Dims] | None:
+    """Return the dimensions of the outputs of `graph`; None if join_stages() could not join its parts.
+
+    `graph` was inferred, and its sizes are expressions of `facts`. No plan is made.
+    """
+    if first_region(graph).graph is graph:
+        return [value.static_shape for value in graph.outputs]
+    graph.drop_unread()
+    cut = _Cut.of(graph)
+    rest = None if cut is None or not (cut.counted or cut.later) else _Rest.of(cut, context)
+    if rest is None or cut is None:
+        return None
+    inner = Facts()
+    try:
+        opened = infer(specialize_open(rest.graph, inner, rest.hints), context)
+    except TreadleError:  # the sample sizes do not fit
+        shapes = certain_shapes(rest.graph) if all(map(_is_certain, cut.later)) else None
+        found = None if shapes is None else [numbers_or_none(tuple(shape)) for shape in shapes]
+    else:
+        found = dims_of_results(opened, inner, context)
+    if found is None:
+        return None
+    behind = iter([outer_dims(dims, rest.names.dims, inner) for dims in found])
+    return [next(behind) if value in rest.made else value.static_shape for value in graph.outputs]
 
 
 def _as_symbols(graph: Graph, value: Value) -> Value:
@@ -127,7 +153,8 @@ def _as_symbols(graph: Graph, value: Value) -> Value:
 class _Cut:
     """The nodes of `graph` that run before sizes are known, those that find `counted` elements, and the others.
 
-    `sized` are those of the others whose sizes only numbers tell, `loops` those that are loops which can run now.
+    `sized` are those of the others whose sizes only numbers tell, `controlled` those that are loops and branches which
+    can run now.
     """
 
     graph: Graph
@@ -135,7 +162,7 @@ class _Cut:
     counted: list[Node]
     later: list[Node]
     sized: list[Node]
-    loops: list[Node]
+    controlled: list[Node]
 
     @classmethod
     def of(cls, graph: Graph) -> _Cut | None:
@@ -157,9 +184,9 @@ class _Cut:
             elif node.op in NUMBERS and all(map(_is_known_or_numbers, _numbers_of(node))):
                 cut.later.append(node)
                 cut.sized.append(node)
-            elif node.op == "loop":
+            elif node.op in BODIES:
                 cut.later.append(node)
-                cut.loops.append(node)
+                cut.controlled.append(node)
             else:
                 return None
         return cut
@@ -167,12 +194,13 @@ class _Cut:
     @property
     def name(self) -> str:
         """The name of the first node whose size depends on data."""
-        return (*self.counted, *self.sized, *self.loops)[0].name
+        return (*self.counted, *self.sized, *self.controlled)[0].name
 
     def deciding(self) -> list[Value]:
         """The values whose elements decide sizes of `later`, and follow from no others by shape arithmetic."""
         makers = {value: node for node in (*self.front, *self.later) for value in node.outputs}
         later = {value for node in self.later for value in node.outputs}
+        computed = self._by_arithmetic(later)
         found: dict[Value, None] = {}
         seen: set[Value] = set()
         pending = [value for node in self.later for value in _numbers_of(node)]
@@ -182,11 +210,26 @@ class _Cut:
                 continue
             seen.add(value)
             node = makers.get(value)
-            if node is not None and is_arithmetic(node.op) and (value in later or _is_of_numbers(node)):
+            if (
+                node is not None
+                and is_arithmetic(node.op)
+                and (value in computed or (value not in later and _is_of_numbers(node)))
+            ):
                 pending += [each for each in node.inputs if each is not None]
             elif value not in later and _is_numbers(value):
                 found[value] = None
         return list(found)
+
+    def _by_arithmetic(self, later: set[Value]) -> set[Value]:
+        """Those of the values `later` that follow from numbers in front by shape arithmetic alone."""
+        found: set[Value] = set()
+        for node in self.later:
+            operands = [value for value in node.inputs if value is not None and known_value(value) is None]
+            if is_arithmetic(node.op) and all(
+                value in found if value in later else _is_numbers(value) for value in operands
+            ):
+                found.update(node.outputs)
+        return found
 
 
 def _numbers_of(node: Node) -> list[Value]:
@@ -221,9 +264,28 @@ def _is_integers(value: Value) -> bool:
 
 
 class _Rest:
-    """What is behind a cut as a graph of its own. If a loop runs in front of it, its results are the first inputs."""
+    """What is behind a cut as a graph of its own. If a loop or branch runs `ahead` of it, the results of that are the
+    first inputs."""
 
-    def __init__(self, cut: _Cut, loop: DataLoop | None = None) -> None:
+    @classmethod
+    def of(cls, cut: _Cut, context: PassContext) -> _Rest | None:
+        """What is behind `cut`; None if a loop or branch there cannot run in front of it."""
+        if cut.counted or cut.sized:
+            rest = cls(cut)
+            return rest if rest.numbers else None
+
+        def dims_of(graph: Graph, facts: Facts) -> list[Dims] | None:
+            return dims_of_results(graph, facts, context)
+
+        for node in cut.controlled:
+            found = (DataLoop if node.op == "loop" else DataBranch).of(node, context, dims_of)
+            if found is not None:
+                cut.later.remove(node)
+                return cls(cut, found)
+        return None
+
+    def __init__(self, cut: _Cut, ahead: DataLoop | DataBranch | None = None) -> None:
+        self.ahead = ahead
         self.graph = Graph(f"{cut.graph.name}.rest")
         self.names = SizeNames()
         self.numbers: list[Value] = []
@@ -232,13 +294,13 @@ class _Rest:
         """The values in front that the inputs of the graph are."""
         self._counted = {node.output: node for node in cut.counted}
         self._copies: dict[Value, Value] = {}
-        deciding = cut.deciding() if loop is None else []
+        deciding = cut.deciding() if ahead is None else []
         for value in deciding:
             self._add_numbers(value)
         self.made = {value for node in cut.later for value in node.outputs} | set(self._counted)
         """The values that it computes, or that are found in front of it."""
-        if loop is not None:
-            for value, shape in zip(loop.node.outputs, loop.result_shapes(self.names), strict=True):
+        if ahead is not None:
+            for value, shape in zip(ahead.node.outputs, ahead.result_shapes(self.names), strict=True):
                 self._add_input(value, shape)
                 self.made.add(value)
         for node in (*self._arithmetic(cut, deciding), *cut.later):
@@ -249,6 +311,11 @@ class _Rest:
             if value in self.made:
                 self._need(value)
                 self.graph.outputs.append(self._copies[value])
+
+    @property
+    def hints(self) -> dict[str, int]:
+        """The sample sizes of the names that stand for sizes known before."""
+        return {name: max(int(hint_of(size)), 1) for name, size in self.names.dims.items()}
 
     def _arithmetic(self, cut: _Cut, deciding: Sequence[Value]) -> list[Node]:
         """The nodes in front that compute with the elements of `deciding` values alone, for the nodes behind them."""
@@ -298,21 +365,16 @@ def _is_planned(rest: _Rest, cut: _Cut, context: PassContext) -> bool:
         return False
     decided = len(rest.numbers) > len(cut.counted)
     try:
-        opened = infer(specialize_open(rest.graph, Facts(), {}), context)
+        opened = infer(specialize_open(rest.graph, facts := Facts(), rest.hints), context)
     except TreadleError:
         if not decided:
             return False  # the sample sizes of numbers alone may not fit
     else:
         if first_region(opened).graph is opened:
             return True
-        if any(node.op == "loop" for node in cut.later):
-            return join_stages(opened, context, _made_by_none) is not None
+        if any(node.op in BODIES for node in cut.later):
+            return dims_of_results(opened, facts, context) is not None
     return all(map(_is_certain, cut.later))
-
-
-def _made_by_none(behind: Behind, ahead: Ahead | None) -> DataStage:
-    """The stage of a graph that is joined to find out whether it can be."""
-    return DataStage(StageForm((), (), behind.sizes, ()))
 
 
 def _has_expressions(attr: Any) -> bool:

@@ -1,29 +1,43 @@
-"""Finds loops that run in front of a stage: their carried values change sizes, or nothing counts their iterations."""
+"""Finds loops that run in front of a stage: their carried values change sizes, their bodies find sizes, or nothing
+counts their iterations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
-from treadle import dtypes
 from treadle.errors import TreadleError
-from treadle.graph.dim import equals, is_expression, maximum, minimum
+from treadle.graph.dim import equals, hint_of, is_expression, maximum, minimum
 from treadle.graph.facts import Facts
-from treadle.graph.graph import Graph, all_nodes
+from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, elements
 from treadle.graph.value import Value
 from treadle.ops.loop import form_of
 from treadle.ops.sizes import known_value
 from treadle.passes.base import PassContext
-from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region
-from treadle.passes.specialize import copied, copy_node, specialize_open
+from treadle.passes.stage_bodies import (
+    Dims,
+    DimsOf,
+    StageBody,
+    may_change_ranks,
+    needs_python,
+    numbers_or_none,
+    told_shape,
+)
 from treadle.passes.stage_names import SizeNames
 from treadle.runtime.data_stage import LoopForm
 
 _MOST_TRIES = 16
 """How often the body of a loop is inferred at most: each time but the last finds at least one changing dimension."""
+
+_Changing = list[dict[int, int]]
+"""The axes of each carried value that change, and a sample size of each; 0: there is none."""
+
+_FOUND: WeakKeyDictionary[Graph, _Changing] = WeakKeyDictionary()
+"""What was found for bodies: the search for a body inside another one, which is made again and again, begins there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,43 +48,42 @@ class DataLoop:
         node: The loop.
         body: What an iteration computes: its inputs are the number of the iteration, carried values, items of sliced
             values and captured values; its outputs whether there is another one, carried values and items.
-        names: The names of the body's sizes; those that data tells are the changing dimensions of carried values.
-        changing: The axes of each carried value that change.
+        changing: The axes of each carried value that change. Their sizes are those of the body that data tells.
         items: The shapes of the items of stacked values, with None for sizes that the loop tells.
-        captured: The operands that the body reads whole.
+        is_counted: Whether the number of the iteration is a size of the body, the first one that data tells.
     """
 
     node: Node
-    body: Graph
-    names: SizeNames
-    changing: tuple[tuple[int, ...], ...]
-    items: tuple[tuple[int | None, ...], ...]
-    captured: tuple[Value, ...]
+    body: StageBody
+    changing: tuple[frozenset[int], ...]
+    items: tuple[Dims, ...]
+    is_counted: bool
 
     @classmethod
-    def of(cls, node: Node, context: PassContext) -> DataLoop | None:
+    def of(cls, node: Node, context: PassContext, dims_of: DimsOf) -> DataLoop | None:
         """Return the loop `node`, whose operands have known shapes; None if no plan can serve all sizes of its body."""
         body: Graph = node.attrs["body"]
-        if any(each.op == "call" or _reads_text(each) for each in all_nodes(body)):
+        if needs_python(body):
             return None
-        changing: list[set[int]] = [set() for _ in range(form_of(node.attrs).carried)]
-        for _ in range(_MOST_TRIES):
-            names = SizeNames()
-            graph, captured = _body(node, names, changing)
-            try:
-                opened = infer(specialize_open(graph, Facts(), {}), context)
-            except TreadleError:
-                return None
-            found = _changing(opened, changing)
-            if found is None or first_region(opened).graph is not opened:
-                return None
-            if found == changing:
-                shapes = [value.static_shape for value in opened.outputs[1 + len(changing) :]]
-                items = tuple(tuple(None if is_expression(dim) else dim for dim in shape) for shape in shapes)
-                axes = tuple(tuple(sorted(each)) for each in changing)
-                return cls(node, graph, names, axes, items, captured)
-            changing = found
+        nothing: _Changing = [{} for _ in range(form_of(node.attrs).carried)]
+        guess = _FOUND.get(body)
+        found = None if guess is None else _search(node, guess, context, dims_of)
+        found = found or _search(node, nothing, context, dims_of)
+        if found is not None:
+            _FOUND[body] = found.changing
+            axes = tuple(map(frozenset, found.changing))
+            return cls(node, found.body, axes, tuple(map(numbers_or_none, found.items)), found.is_counted)
         return None
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name
+
+    @property
+    def bodies(self) -> tuple[StageBody]:
+        """The body."""
+        return (self.body,)
 
     @property
     def carried(self) -> list[Value]:
@@ -92,7 +105,7 @@ class DataLoop:
     def operands(self) -> list[Value]:
         """What the step reads, in its order."""
         bounds = [value for value in self.bounds if value is not None]
-        return [*bounds, *self.carried, *self.sliced, *self.captured]
+        return [*bounds, *self.carried, *self.sliced, *self.body.captured]
 
     def form(self, rest_sizes: int) -> LoopForm:
         """Return how the step runs the loop in front of a stage that has `rest_sizes` sizes known before."""
@@ -100,22 +113,24 @@ class DataLoop:
         return LoopForm(
             has_limit=has_limit,
             has_condition=has_condition,
+            is_counted=self.is_counted,
             rest_sizes=rest_sizes,
-            body_sizes=len(self.names.dims),
-            carried=self.changing,
-            stacked=tuple(tuple(axis for axis, dim in enumerate(item) if dim is None) for item in self.items),
+            body_sizes=len(self.body.names.dims),
+            carried=tuple(
+                tuple(axis in axes for axis in range(len(value.static_shape)))
+                for value, axes in zip(self.carried, self.changing, strict=True)
+            ),
+            stacked=tuple(tuple(-1 if dim is None else dim for dim in item) for item in self.items),
             sliced=len(self.sliced),
-            captured=len(self.captured),
+            captured=len(self.body.captured),
         )
 
     @property
     def args(self) -> list[int]:
         """The step's arguments for the loop."""
-        initial = [
-            value.static_shape[axis] for value, axes in zip(self.carried, self.changing, strict=True) for axis in axes
-        ]
+        initial = [dim for value in self.carried for dim in value.static_shape]
         item_bytes = [elements(value.static_shape[1:]) * value.known_dtype.size for value in self.sliced]
-        return [self._most(), *item_bytes, *self.names.dims.values(), *initial]
+        return [self._most(), *item_bytes, *self.body.names.dims.values(), *initial]
 
     def _most(self) -> int:
         """The most iterations that are known before the run; -1 for any number."""
@@ -138,61 +153,109 @@ class DataLoop:
             shapes.append(names.shape(result.name, value.static_shape, axes))
         made = names.tell(self.node.outputs[-1].name)
         for result, item in zip(self.node.outputs[len(shapes) :], self.items, strict=False):
-            dims = enumerate(item, 1)
-            shapes.append((made, *(names.tell(f"{result.name}.{axis}") if dim is None else dim for axis, dim in dims)))
+            shapes.append((made, *told_shape(names, result.name, item)))
         return [*shapes, ()]
 
 
-def _reads_text(node: Node) -> bool:
-    return any(value is not None and value.dtype is dtypes.string for value in (*node.inputs, *node.outputs))
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A body, the axes of carried values that it changes, and what is known of the items that it gives."""
+
+    body: StageBody
+    changing: _Changing
+    items: Sequence[Dims]
+    is_counted: bool
 
 
-def _body(node: Node, names: SizeNames, changing: Sequence[set[int]]) -> tuple[Graph, tuple[Value, ...]]:
-    """The body of a loop as a graph of its own, with `names` for sizes, and the operands that its last inputs are."""
+def _search(node: Node, changing: _Changing, context: PassContext, dims_of: DimsOf) -> _Found | None:
+    """Infer the body of `node` until an iteration changes no other axes than it may; None if a shape is not known."""
+    for _ in range(_MOST_TRIES):
+        made = _inferred(node, changing, context, dims_of)
+        if made is None:
+            return None
+        body, inputs, dims, is_assumed, is_counted = made
+        if is_assumed and may_change_ranks(node.attrs["body"]):
+            return None
+        found = _changing(inputs, dims, changing, is_assumed=is_assumed)
+        if found is None:
+            return None
+        if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
+            return _Found(body, changing, dims[1 + len(changing) :], is_counted)
+        changing = found
+    return None
+
+
+def _inferred(
+    node: Node, changing: _Changing, context: PassContext, dims_of: DimsOf
+) -> tuple[StageBody, Sequence[Value], Sequence[Dims], bool, bool] | None:
+    """The body for carried values that change so, its inputs with expressions for sizes, the dimensions of its outputs,
+    whether these hold only under assumptions, and whether the number of the iteration is a size; None if sample sizes
+    do not fit, or no plan can serve all sizes.
+
+    The number is a size if the body then needs no sizes that data tells.
+    """
+    plain: tuple[StageBody, Graph, Facts] | None = None
+    number = node.attrs["body"].inputs[0]
+    reads_number = any(number in each.inputs for each in node.attrs["body"].nodes)
+    for is_counted in (False, True) if reads_number else (False,):
+        body = _body(node, changing, is_counted=is_counted)
+        try:
+            opened, facts = body.inferred(context)
+        except TreadleError:
+            continue
+        if first_region(opened).graph is opened:
+            shapes = [value.static_shape for value in opened.outputs]
+            return body, opened.inputs, shapes, bool(facts.guards), is_counted
+        plain = plain or (body, opened, facts)
+    if plain is None:
+        return None
+    body, opened, facts = plain
+    dims = dims_of(opened, facts)
+    return None if dims is None else (body, opened.inputs, dims, True, False)
+
+
+def _body(node: Node, changing: _Changing, *, is_counted: bool) -> StageBody:
+    """The body of a loop as a graph of its own. If it `is_counted`, the number of the iteration is a size."""
     body: Graph = node.attrs["body"]
     form = form_of(node.attrs)
     values = [value for value in node.inputs[2:] if value is not None]
-    graph = Graph(f"{node.name}.body")
-    copies: dict[Value, Value] = {}
-    captured: list[Value] = []
-
-    def add(formal: Value, shape: Shape) -> None:
-        made = Value(graph.unique_name(formal.name), formal.dtype, shape)
-        graph.inputs.append(made)
-        copies[formal] = made
-
+    made = StageBody(Graph(f"{node.name}.body"))
     number, *formals = body.inputs
-    add(number, ())
+    if is_counted:
+        made.add_number(number)
+    else:
+        made.add(number, ())
     for position, (formal, value) in enumerate(zip(formals, values, strict=True)):
         if position < form.carried:
-            add(formal, names.shape(formal.name, value.static_shape, changing[position]))
+            axes = changing[position]
+            shape = made.names.shape(formal.name, value.static_shape, axes)
+            made.add(formal, shape)
+            made.hints.update((str(shape[axis]), size) for axis, size in axes.items() if size > 1)
         elif position < form.carried + form.sliced:
-            add(formal, names.shape(formal.name, value.static_shape[1:]))
-        elif value.data is not None:
-            copies[formal] = graph.constant(value.data, formal.name)
-        elif (sizes := names.add_known(graph, value)) is not None:
-            copies[formal] = sizes
+            made.add(formal, made.names.shape(formal.name, value.static_shape[1:]))
         else:
-            add(formal, names.shape(formal.name, value.static_shape))
-            captured.append(value)
-    for each in body.nodes:
-        copy_node(graph, each, copies, forget_shapes=True)
-    for position, value in enumerate(body.outputs):
-        result = graph.value(f"{node.name}.made{position}", value.dtype)
-        graph.outputs.append(graph.add("identity", [copied(graph, value, copies)], outputs=[result]).output)
-    return graph, tuple(captured)
+            made.capture(formal, value)
+    made.finish(body, f"{node.name}.made")
+    return made
 
 
-def _changing(opened: Graph, before: Sequence[set[int]]) -> list[set[int]] | None:
-    """The axes of carried values that an iteration changes, and those of `before`; None if a shape is not known."""
-    if any(value.shape is None for value in opened.outputs):
-        return None
-    found = []
-    for axes, given, made in zip(before, opened.inputs[1:], opened.outputs[1:], strict=False):
-        old, new = given.static_shape, made.static_shape
-        if len(old) != len(new):
+def _changing(
+    inputs: Sequence[Value], dims: Sequence[Dims], before: _Changing, *, is_assumed: bool
+) -> _Changing | None:
+    """The axes of carried values that an iteration changes, and those of `before`; None if a rank changes.
+
+    Where the dimensions hold only under assumptions, all that are no numbers count as changing.
+    """
+    found: _Changing = []
+    for axes, given, made in zip(before, inputs[1:], dims[1:], strict=False):
+        old = given.static_shape
+        if len(old) != len(made):
             return None
-        found.append(
-            axes | {axis for axis, (one, other) in enumerate(zip(old, new, strict=True)) if not equals(one, other)}
-        )
+        new = dict(axes)
+        for axis, (one, other) in enumerate(zip(old, made, strict=True)):
+            if axis in new:
+                continue
+            if other is None or (is_assumed and is_expression(other)) or not equals(one, other):
+                new[axis] = 0 if other is None else int(hint_of(other))
+        found.append(new)
     return found

@@ -44,6 +44,7 @@ class Loop:
     has_limit: bool
     has_condition: bool
     decides: bool
+    sliced: int
 
     @property
     def plans(self) -> tuple[Plan, ...]:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from treadle import _native
 
+TemplateBody = tuple[_native.ProgramTemplate, Sequence[int], Sequence[_native.StepMaker]]
+"""A body with open sizes: its template, the caps of its steps, and what makes its steps that are no kernels."""
+
 
 class BranchForm(NamedTuple):
     """A step that runs the first of two bodies if the byte at the pointer `condition` is not 0, else the second one.
@@ -21,6 +24,11 @@ class BranchForm(NamedTuple):
         """Returns the step that runs `bodies`; a branch has no `sizes`."""
         yes, no = bodies
         return _native.ControlStep.branch(self.condition, (yes, self.operands), (no, self.operands))
+
+    def maker(self, symbols: int, bodies: Sequence[TemplateBody]) -> _native.StepMaker:
+        """Returns what makes the step of `bodies` over so many symbols when their template is bound."""
+        yes, no = bodies
+        return _native.StepMaker.branch(symbols, self.condition, self.operands, yes, no)
 
 
 class LoopForm(NamedTuple):
@@ -37,6 +45,7 @@ class LoopForm(NamedTuple):
         has_limit: Whether it reads a limit of its iterations.
         has_condition: Whether it reads whether there is a first iteration.
         decides: Whether the body says if there is another iteration.
+        sliced: The number of sliced values.
     """
 
     carried: int
@@ -45,6 +54,7 @@ class LoopForm(NamedTuple):
     has_limit: bool
     has_condition: bool
     decides: bool
+    sliced: int
 
     def step(self, bodies: Sequence[_native.Program], sizes: Sequence[int]) -> _native.ControlStep:
         """Returns the step that runs the body.
@@ -59,6 +69,14 @@ class LoopForm(NamedTuple):
         captured = self.reads - self.has_limit - self.has_condition - len(carried) - len(sliced)
         flags = self.has_limit, self.has_condition, self.decides
         return _native.ControlStep.loop(body, *flags, carried, stacked, sliced, captured, most)
+
+    def maker(self, symbols: int, bodies: Sequence[TemplateBody]) -> _native.StepMaker:
+        """Returns what makes the step of the body over so many symbols when its template is bound."""
+        (body,) = bodies
+        flags = self.has_limit, self.has_condition, self.decides
+        captured = self.reads - self.has_limit - self.has_condition - self.carried - self.sliced
+        counts = self.carried, self.stacked, self.sliced, captured
+        return _native.StepMaker.loop(symbols, body, *flags, *counts)
 
 
 ControlForm = BranchForm | LoopForm

@@ -38,23 +38,45 @@ class StageForm(NamedTuple):
 
 
 class LoopForm(NamedTuple):
-    """How a step runs a loop in front of a stage. native/include/treadle/data_loop.h says what the numbers are."""
+    """How a step runs a loop in front of a stage. native/include/treadle/data_loop.h says what the fields are."""
 
     has_limit: bool
     has_condition: bool
+    is_counted: bool
     rest_sizes: int
     body_sizes: int
-    carried: tuple[tuple[int, ...], ...]
+    carried: tuple[tuple[bool, ...], ...]
     stacked: tuple[tuple[int, ...], ...]
     sliced: int
     captured: int
 
+    def put_ahead(self, stage: _native.DataStage, bodies: Sequence[DataStage]) -> None:
+        """Have steps of `stage` run the loop over its body first."""
+        stage.set_loop(bodies[0].native, *self)
 
-class Loop(NamedTuple):
-    """A loop in front of a stage: the stage that an iteration runs, and how the step runs it."""
 
-    body: DataStage
-    form: LoopForm
+class BranchForm(NamedTuple):
+    """How a step runs a branch in front of a stage. native/include/treadle/data_branch.h says what the fields are."""
+
+    rest_sizes: int
+    results: tuple[tuple[int, ...], ...]
+    captured: int
+
+    def put_ahead(self, stage: _native.DataStage, bodies: Sequence[DataStage]) -> None:
+        """Have steps of `stage` run one of the bodies first."""
+        yes, no = bodies
+        stage.set_branch(yes.native, no.native, *self)
+
+
+AHEAD: dict[str, type[LoopForm | BranchForm]] = {"loop": LoopForm, "branch": BranchForm}
+"""The forms by their names on disk. Their fields are JSON."""
+
+
+class Ahead(NamedTuple):
+    """A loop or branch in front of a stage: the stages that its bodies are, and how the step runs it."""
+
+    bodies: tuple[DataStage, ...]
+    form: LoopForm | BranchForm
 
 
 class Compiler(Protocol):
@@ -89,20 +111,26 @@ class DataStage:
     A run calls no Python where a template of kernels serves its sizes.
     """
 
-    def __init__(self, form: StageForm, compiler: Compiler | None = None, loop: Loop | None = None) -> None:
-        """Make a stage of this form, behind `loop` if there is one; one from disk gets its compiler before it runs."""
+    def __init__(self, form: StageForm, compiler: Compiler | None = None, ahead: Ahead | None = None) -> None:
+        """Make a stage of this form; one from disk gets its compiler before it runs.
+
+        `ahead` is the loop or branch in front of it, if there is one.
+        """
         self.form = form
-        self.loop = loop
+        self.bodies: tuple[DataStage, ...] = () if ahead is None else ahead.bodies
+        """The bodies of what is in front of it."""
+        self.ahead = ahead
         self.compiler = compiler
         """What compiles for sizes that it has no template for."""
         self._pool = OutputPool(shared=True)
         # A weak method: the native stage must not keep this one alive, which refers to it.
         miss = partial(_call, weakref.WeakMethod(self.miss))
         self._native = _native.DataStage([dtype.itemsize for dtype in form.dtypes], self._pool.native, miss)
-        if loop is not None:
-            self._native.set_loop(loop.body.native, *loop.form)
-        self._templates: list[ProgramTemplate] = []  # those that the native stage binds, in its order
-        self._others: list[ProgramTemplate] = []
+        if ahead is not None:
+            ahead.form.put_ahead(self._native, ahead.bodies)
+        # Those that the native stage binds, in its order, with the numbers of the sizes that their symbols are.
+        self._templates: dict[ProgramTemplate, Sequence[int]] = {}
+        self._others: dict[ProgramTemplate, Sequence[int]] = {}
         self._bodies: LRU[tuple[int, ...], Body] = LRU(MOST_BODIES)
         self._lock = forking.lock()
 
@@ -131,9 +159,9 @@ class DataStage:
             with self._lock:
                 held = self._templates if template.is_native else self._others
                 if template not in held:
-                    held.append(template)
+                    held[template] = made.order
                     if template.is_native:
-                        template.add_to(self._native, made.order)
+                        self._native.add(*template.source(made.order))
             if template.is_native:
                 return None
             made = template.bind_sized([sizes[number] for number in made.order])
@@ -144,15 +172,18 @@ class DataStage:
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force, as Executable.cap() does."""
         with self._lock:
-            for number, template in enumerate(self._templates):
+            for number, (template, order) in enumerate(self._templates.items()):
                 template.note_caps(caps)
-                self._native.set_caps(number, template.max_workers)
+                if template.has_bodies:
+                    self._native.replace(number, *template.source(order))
+                else:
+                    self._native.set_caps(number, template.max_workers)
             for template in self._others:
                 template.note_caps(caps)
         for body in self._bodies.values():
             body.cap(caps)
-        if self.loop is not None:
-            self.loop.body.cap(caps)
+        for stage in self.bodies:
+            stage.cap(caps)
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
@@ -161,5 +192,5 @@ class DataStage:
             templates = [*self._templates, *self._others]
         for template in templates:
             template.trim()
-        if self.loop is not None:
-            self.loop.body.trim()
+        for stage in self.bodies:
+            stage.trim()

@@ -57,7 +57,8 @@ class Stage(Part, Protocol):
 
     form: Any
     compiler: Any
-    loop: Any
+    ahead: Any
+    bodies: Any
 
     @property
     def native(self) -> _native.DataStage:

@@ -12,7 +12,7 @@ from treadle import _native, forking
 from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
-from treadle.runtime.control_form import ControlForm
+from treadle.runtime.control_form import ControlForm, TemplateBody
 from treadle.runtime.executable import Body, Code, Executable, Part, PythonStep, Stage
 from treadle.runtime.outputs import OutputForm, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
@@ -250,18 +250,38 @@ class ProgramTemplate:
 
     @property
     def is_native(self) -> bool:
-        """Whether all steps are kernels or stages."""
-        return all(isinstance(step.body, int | StageTemplate) for step in self._layout.steps)
+        """Whether no step, and none of a body, is a Python function."""
+        return all(isinstance(step.body, int | StageTemplate | ControlTemplate) for step in self._layout.steps) and all(
+            body.is_native for body in self._bodies
+        )
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether a step is a branch or loop."""
+        return bool(self._bodies)
 
     @property
     def max_workers(self) -> list[int]:
         """The cap of each step in bindings that are made from now on; empty: the model's caps."""
         return self._max_workers
 
-    def add_to(self, stage: _native.DataStage, order: Sequence[int]) -> None:
-        """Let `stage` bind it; `order` are the numbers of the sizes that its symbols are. It must be native."""
-        inner = [(body.stage.native, body.counts) for body in self.stages]
-        stage.add(self._native, order, self._form.ranks, self._max_workers, inner)
+    def source(self, order: Sequence[int]) -> tuple[Any, ...]:
+        """Return what a native stage takes to bind it; `order` are the numbers of the sizes that its symbols are.
+
+        It must be native.
+        """
+        native, max_workers, makers = self.body()
+        return native, order, self._form.ranks, max_workers, makers
+
+    def body(self) -> TemplateBody:
+        """Return what the native core takes to bind it: itself, caps, and what makes the steps that are no kernels."""
+        makers = []
+        for _, body in self._made_bodies:
+            if isinstance(body, StageTemplate):
+                makers.append(_native.StepMaker.stage(body.stage.native, body.counts))
+            elif isinstance(body, ControlTemplate):
+                makers.append(body.form.maker(self._layout.symbols, [each.body() for each in body.bodies]))
+        return self._native, self._max_workers, makers
 
     def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...] | None]]:
         """Return what bind_body() does, and the shapes of its outputs (None: a run finds it). Raises as bind() does."""

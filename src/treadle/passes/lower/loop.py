@@ -44,7 +44,13 @@ def lower_loop(node: Node, ctx: LowerContext) -> list[Call] | None:
             writes=(*node.outputs, *spare),
             reads=(*(value for value in (limit, condition) if value is not None), *initial, *sliced, *captured),
             control=Loop(
-                body, form.carried, form.stacked, limit is not None, condition is not None, node.attrs["decides"]
+                body,
+                form.carried,
+                form.stacked,
+                limit is not None,
+                condition is not None,
+                node.attrs["decides"],
+                form.sliced,
             ),
             sizes=(-1 if most is None else most, *map(nbytes, results), *map(_item_bytes, (*stacked, *sliced))),
             cost=ctx.machine.call_ns + times * sum(call.cost for call in body.calls),

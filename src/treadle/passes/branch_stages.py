@@ -1,0 +1,129 @@
+"""Finds branches that run in front of a stage: the sizes of their results depend on the body that is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treadle.errors import TreadleError
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.shape import Shape
+from treadle.graph.value import Value
+from treadle.ops.branch import refusal_of, refusing_body
+from treadle.ops.op import Info
+from treadle.passes.base import PassContext
+from treadle.passes.stage_bodies import (
+    Dims,
+    DimsOf,
+    StageBody,
+    common_dims,
+    may_change_ranks,
+    needs_python,
+    numbers_or_none,
+    told_shape,
+)
+from treadle.passes.stage_names import SizeNames
+from treadle.runtime.data_stage import BranchForm
+
+
+@dataclass(frozen=True, slots=True)
+class DataBranch:
+    """A branch that runs in front of a stage, as native/include/treadle/data_branch.h has it.
+
+    Attributes:
+        node: The branch.
+        bodies: What it computes if the condition holds, and if it does not. Their inputs are the captured values.
+        results: The shapes of its results, with None for sizes that the run tells.
+    """
+
+    node: Node
+    bodies: tuple[StageBody, StageBody]
+    results: tuple[Dims, ...]
+
+    @classmethod
+    def of(cls, node: Node, context: PassContext, dims_of: DimsOf) -> DataBranch | None:
+        """Return the branch `node`, whose operands have known shapes; None if no plan can serve all sizes of a body.
+
+        A body that the operands do not fit fails if it is taken.
+        """
+        bodies: list[StageBody | None] = []
+        results: list[list[Dims]] = []
+        for side in ("yes", "no"):
+            body: Graph = node.attrs[side]
+            if refusal_of(body) is not None:
+                bodies.append(None)
+                continue
+            if needs_python(body) or may_change_ranks(body):
+                return None
+            made = _body(node, body, side)
+            bodies.append(made)
+            try:
+                opened, facts = made.inferred(context)
+            except TreadleError:
+                continue  # sample sizes do not fit: a run that takes it finds out whether its sizes do
+            dims = dims_of(opened, facts)
+            if dims is None:
+                return None
+            results.append([numbers_or_none(each) for each in dims])
+        if not results:
+            return None
+        common = common_dims(results[0], results[-1])
+        if common is None:
+            return None
+        yes, no = (
+            _refusing(node, side, common) if made is None else made
+            for side, made in zip(("yes", "no"), bodies, strict=True)
+        )
+        return cls(node, (yes, no), tuple(common))
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name
+
+    @property
+    def operands(self) -> list[Value]:
+        """What the step reads, in its order."""
+        return [self.node.operand(0), *self.bodies[0].captured]
+
+    def form(self, rest_sizes: int) -> BranchForm:
+        """Return how the step runs the branch in front of a stage that has `rest_sizes` sizes known before."""
+        return BranchForm(
+            rest_sizes=rest_sizes,
+            results=tuple(tuple(-1 if dim is None else dim for dim in dims) for dims in self.results),
+            captured=len(self.bodies[0].captured),
+        )
+
+    @property
+    def args(self) -> list[int]:
+        """The step's arguments for the branch: the sizes of both bodies, which are the same."""
+        return list(self.bodies[0].names.dims.values())
+
+    def result_shapes(self, names: SizeNames) -> list[Shape]:
+        """Return the shapes of the results for a graph with these `names`.
+
+        Sizes that data tells get names in the order in which the step tells them.
+        """
+        return [
+            told_shape(names, value.name, dims) for value, dims in zip(self.node.outputs, self.results, strict=True)
+        ]
+
+
+def _body(node: Node, body: Graph, side: str) -> StageBody:
+    made = StageBody(Graph(f"{node.name}.{side}"))
+    for formal, value in zip(body.inputs, node.inputs[1:], strict=True):
+        assert value is not None, "a body has an input for each operand"
+        made.capture(formal, value)
+    made.finish(body, f"{node.name}.{side}")
+    return made
+
+
+def _refusing(node: Node, side: str, results: list[Dims]) -> StageBody:
+    """The body of this `side`, which fails if it is taken. Its results never get the sizes that it states."""
+    why = refusal_of(node.attrs[side]) or ""
+    inputs = [Info(value.known_dtype, None) for value in node.inputs[1:] if value is not None]
+    infos = [
+        Info(value.known_dtype, tuple(1 if dim is None else dim for dim in dims))
+        for value, dims in zip(node.outputs, results, strict=True)
+    ]
+    return _body(node, refusing_body(node.name, inputs, infos, why), side)

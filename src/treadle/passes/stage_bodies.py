@@ -1,0 +1,132 @@
+"""Bodies of branches and loops that run in front of a stage: each is a graph of its own, and a stage of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from treadle import dtypes
+from treadle.graph.dim import hint_of, is_expression
+from treadle.graph.facts import Facts
+from treadle.graph.graph import Graph, all_nodes
+from treadle.graph.node import Node
+from treadle.graph.shape import Shape, StaticShape
+from treadle.graph.value import Value
+from treadle.ops.branch import Refusal
+from treadle.passes.base import PassContext
+from treadle.passes.pipeline import infer
+from treadle.passes.specialize import copied, copy_node, specialize_open
+from treadle.passes.stage_names import SizeNames
+
+Dims = tuple[int | None, ...]
+"""The dimensions of a value: numbers, expressions of sizes, and None for sizes that only data tells."""
+
+DimsOf = Callable[[Graph, Facts], "list[Dims] | None"]
+"""Returns the dimensions of the outputs of an inferred graph, whose symbols are those of the facts; None if the native
+core cannot run it for all sizes."""
+
+
+@dataclass(slots=True)
+class StageBody:
+    """A body as a graph of its own, with names for the sizes of its inputs.
+
+    Attributes:
+        graph: The graph.
+        names: The names of its sizes.
+        captured: The operands of the node that its last inputs are.
+        hints: Sample sizes by name, as far as they are known.
+    """
+
+    graph: Graph
+    names: SizeNames = field(default_factory=SizeNames)
+    captured: list[Value] = field(default_factory=list)
+    hints: dict[str, int] = field(default_factory=dict)
+    _copies: dict[Value, Value] = field(default_factory=dict)
+
+    def add(self, formal: Value, shape: Shape) -> None:
+        """Add an input of this shape for the input `formal` of the body."""
+        made = Value(self.graph.unique_name(formal.name), formal.dtype, shape)
+        self.graph.inputs.append(made)
+        self._copies[formal] = made
+
+    def add_number(self, formal: Value) -> None:
+        """Have a size whose name data tells in place of the input `formal`, one i64; the input is there, but unread."""
+        self.add(formal, ())
+        sizes = {"elements": (self.names.tell(formal.name),), "shape": (), "dtype": dtypes.i64}
+        self._copies[formal] = self.graph.add("sizes", [], sizes, name=formal.name).output
+
+    def capture(self, formal: Value, value: Value) -> None:
+        """Add the input `formal`, which stands for the operand `value`: what is known of it is no input."""
+        if value.data is not None:
+            self._copies[formal] = self.graph.constant(value.data, formal.name)
+        elif (sizes := self.names.add_known(self.graph, value)) is not None:
+            self._copies[formal] = sizes
+        else:
+            self.add(formal, self.names.shape(formal.name, value.static_shape))
+            self.captured.append(value)
+
+    def finish(self, body: Graph, prefix: str) -> None:
+        """Add the nodes of `body`, and its outputs under names that begin with `prefix`."""
+        for each in body.nodes:
+            copy_node(self.graph, each, self._copies, forget_shapes=True)
+        for position, value in enumerate(body.outputs):
+            result = self.graph.value(f"{prefix}{position}", value.dtype)
+            source = copied(self.graph, value, self._copies)
+            self.graph.outputs.append(self.graph.add("identity", [source], outputs=[result]).output)
+
+    def inferred(self, context: PassContext) -> tuple[Graph, Facts]:
+        """Return a copy with expressions for sizes whose shapes were inferred, and its facts.
+
+        Raises TreadleError if sample sizes do not fit.
+        """
+        facts = Facts()
+        known = {name: max(int(hint_of(size)), 1) for name, size in self.names.dims.items()}
+        return infer(specialize_open(self.graph, facts, {**known, **self.hints}), context), facts
+
+
+def needs_python(body: Graph) -> bool:
+    """Return whether a node of `body` runs as Python, or reads or gives text. Bodies that only fail do not count."""
+    return any(
+        (node.op == "call" and not isinstance(node.attrs["function"], Refusal))
+        or any(value.dtype is dtypes.string for value in _values(node))
+        for node in all_nodes(body)
+    )
+
+
+def may_change_ranks(body: Graph) -> bool:
+    """Return whether sizes may decide the rank of a value of `body`: Squeeze without axes removes those of size 1."""
+    return any(node.op == "squeeze" and all(axes is None for axes in node.inputs[1:]) for node in all_nodes(body))
+
+
+def _values(node: Node) -> Iterator[Value]:
+    return (value for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def told_shape(names: SizeNames, name: str, dims: Dims) -> Shape:
+    """Return `dims` with names: those of the expressions, and new ones like `name` for sizes that data tells."""
+    return tuple(names.tell(f"{name}.{axis}") if dim is None else names.named(dim) for axis, dim in enumerate(dims))
+
+
+def numbers_or_none(dims: Dims) -> Dims:
+    """Return `dims` with None in place of expressions."""
+    return tuple(None if dim is None or is_expression(dim) else dim for dim in dims)
+
+
+def common_dims(one: Sequence[Dims], other: Sequence[Dims]) -> list[Dims] | None:
+    """Return the numbers that two lists of dimensions have in common; None if ranks differ."""
+    if any(len(left) != len(right) for left, right in zip(one, other, strict=True)):
+        return None
+    return [
+        tuple(a if a == b else None for a, b in zip(numbers_or_none(left), numbers_or_none(right), strict=True))
+        for left, right in zip(one, other, strict=True)
+    ]
+
+
+def outer_dims(shape: StaticShape | Dims, outer: Mapping[str, int], facts: Facts) -> Dims:
+    """Return `shape`, whose sizes are of `facts`, in terms of the graph around it.
+
+    `outer` has the expressions that symbols stand for around it, by name. A size is known there if it is a number or
+    such a symbol and no assumption was made.
+    """
+    known = {} if facts.guards else {id(facts.symbols.get(name)): size for name, size in outer.items()}
+    return tuple(dim if dim is None or not is_expression(dim) else known.get(id(dim)) for dim in shape)
