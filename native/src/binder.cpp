@@ -21,10 +21,10 @@ constexpr double kMostTiles = 0x1p60;                       // of a grid, so tha
 constexpr std::size_t index_of(BinderOp op) { return static_cast<std::size_t>(op); }
 
 // The kinds of an operation's operands and result: 'i' for integers, 'r' for reals; first the result.
-constexpr std::array<const char*, 37> kSignatures{
+constexpr std::array<const char*, 38> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
     "ri",  "rrr", "rrr", "rrr", "rrr", "rrr", "rrr",             // to_real to real_max
-    "irr", "irr", "ir",  "ir",  "ir",  "ri",  "ir",  "rr",       // less to real_single
+    "irr", "irr", "ir",  "ir",  "ir",  "ri",  "ir",  "rr",  "rr",  // less to real_sqrt
     "iiri", "iiiriir", "iiiriir", "iiir", "iiir",                // units_per_chunk to planes_rows
     "iiiirrriirrr", "iiiirrriirrr", "iiiirrriirrr",              // grid_batches to grid_panels
     "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri",
@@ -291,6 +291,10 @@ void Binder::compute(std::vector<Slot>& slots, std::uint64_t changed) const {
             case BinderOp::real_of_bits:
             case BinderOp::bits_of_real: *result = integer(0); break;
             case BinderOp::real_single: set_real(static_cast<float>(real(0))); break;
+            case BinderOp::real_sqrt:
+                if (real(0) < 0) fail(BindingFailure::Kind::range, row, "has the square root of a negative number");
+                set_real(std::sqrt(real(0)));
+                break;
             case BinderOp::units_per_chunk: *result = partition(integer(0), real(1), integer(2), row); break;
             case BinderOp::conv_units:
             case BinderOp::conv_groups:

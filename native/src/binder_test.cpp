@@ -89,6 +89,7 @@ TREADLE_TEST(reals_are_computed_as_python_does) {
     CHECK_EQUAL(bits(-0.3), compute(BinderOp::bits_of_real, {bits(-0.3)}));
     CHECK_EQUAL(0x1p24, to_real(compute(BinderOp::real_single, {bits(0x1p24 + 1)})));
     CHECK_EQUAL(0x1p24 + 4, to_real(compute(BinderOp::real_single, {bits(0x1p24 + 3)})));
+    CHECK_EQUAL(1.5, to_real(compute(BinderOp::real_sqrt, {bits(2.25)})));
     CHECK_EQUAL(0.75, compute_real(BinderOp::real_add, 0.5, 0.25));
     CHECK_EQUAL(0.25, compute_real(BinderOp::real_sub, 0.5, 0.25));
     CHECK_EQUAL(0.125, compute_real(BinderOp::real_mul, 0.5, 0.25));

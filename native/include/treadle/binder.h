@@ -39,6 +39,7 @@ enum class BinderOp : std::int32_t {
     real_of_bits,  // int -> real: the double with these bits
     bits_of_real,  // real -> int
     real_single,   // real -> real: rounded to 24 bits as a float is
+    real_sqrt,     // real -> real; fails if the operand is negative
     units_per_chunk,  // see tiling.h: units, ns_per_unit (real), multiple
     conv_units,       // see ConvRequest, whose fields are the operands in their order
     conv_groups,

@@ -128,7 +128,8 @@ class Facts:
             return self._size(quotient)
         if rest[0][1] < 0 and bounds_of(divisor)[0] >= 1:  # floor(r / d) = -ceil(-r / d) = -floor((-r + d - 1) / d)
             turned = polynomials.added(polynomials.added(divisor, (((), -1),)), rest, -1)
-            inner = self._floor(turned, divisor, number)
+            exact, left = split(turned, divisor)
+            inner = self._floor(turned, divisor, number) if left else self._size(exact)
             return self.add(self._size(quotient), inner, -1)
         return self.add(self._size(quotient), self._floor(rest, divisor, number))
 
@@ -196,7 +197,7 @@ class Facts:
         return self._least(difference) >= 0
 
     def real(self, op: str, *args: float) -> float:
-        """Returns the real expression of `op`: "add", "sub", "mul", "div", "min" or "max"."""
+        """Returns the real expression of `op`, a name in REAL_OPS."""
         if op == "div" and isinstance(args[0], DimExpr):
             quotient = self._exact_quotient(args[0], args[1])
             if quotient is not None:

@@ -20,6 +20,7 @@ REAL_OPS: dict[str, Callable[..., Any]] = {
     "max": max,
     "of_bits": number_of_bits,
     "single": single_number,
+    "sqrt": math.sqrt,
 }
 
 _ATOMS: dict[str, Callable[..., int]] = {

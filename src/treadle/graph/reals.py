@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -28,6 +29,13 @@ def single(number: float) -> float:
     if isinstance(number, DimExpr | RealExpr):
         return number.rules.real("single", number)
     return single_number(number)
+
+
+def root(number: float) -> float:
+    """Returns the square root of `number`; an expression if it is one."""
+    if isinstance(number, DimExpr | RealExpr):
+        return number.rules.real("sqrt", number)
+    return math.sqrt(number)
 
 
 def fraction_of(number: float) -> tuple[int, int] | None:

@@ -20,7 +20,7 @@ from treadle.graph.guard import Guard
 OPS = (
     "add", "sub", "mul", "floordiv", "min", "max", "is_zero", "is_negative", "not",
     "to_real", "real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max", "less", "less_equal",
-    "floor", "ceil", "round", "real_of_bits", "bits_of_real", "real_single",
+    "floor", "ceil", "round", "real_of_bits", "bits_of_real", "real_single", "real_sqrt",
     "units_per_chunk", "conv.units", "conv.groups", "planes.planes", "planes.rows",
     "grid.batches", "grid.blocks", "grid.panels",
     "winograd.tiles", "winograd.groups", "winograd.input", "winograd.product", "winograd.total",
@@ -38,7 +38,7 @@ _WINOGRAD = ("winograd.tiles", "winograd.groups", "winograd.input", "winograd.pr
 REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("real_add", "real_sub", "real_mul", "real_div", "real_min", "real_max"), (0, 1)),
     **dict.fromkeys(("less", "less_equal"), (0, 1)),
-    "real_single": (0,),
+    **dict.fromkeys(("real_single", "real_sqrt"), (0,)),
     **dict.fromkeys(("floor", "ceil", "round", "bits_of_real"), (0,)),
     "units_per_chunk": (1,),
     **dict.fromkeys(("conv.units", "conv.groups"), (2, 5)),

@@ -170,6 +170,7 @@ def test_minima_maxima_and_quotients_are_bounded_by_what_they_are_made_of() -> N
     assert length - (length + 1) // 2 >= 0
     assert length // 2 * 2 <= length
     assert length // 2 * 2 >= length - 1
+    assert (2 * length - 1) // length == 1
     assert maximum(0, length - minimum(length, batch)) is length - minimum(length, batch)
     assert facts.guards == []
 

@@ -193,4 +193,5 @@ def _known_size(size: int | torch.SymInt, sizes: Mapping[str, int]) -> int:
         return size
     if any(str(symbol) not in sizes for symbol in size.node.expr.free_symbols):
         raise Unsupported("it is a view of an argument, of a size that changes; return a .clone()")
-    return value_of(size.node.expr, sizes)
+    found: int = value_of(size.node.expr, sizes)
+    return found

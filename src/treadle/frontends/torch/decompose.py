@@ -17,7 +17,10 @@ from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.dtypes import example_of
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
+from treadle.frontends.torch.open_trace import OpenTrace
 from treadle.frontends.torch.tensor import Box
+from treadle.graph.dim import is_expression
+from treadle.graph.shape import is_open
 
 BEYOND_CORE = frozenset({"bucketize", "dist", "grid_sampler_2d", "ldexp"})
 """Core ATen ops for which PyTorch nevertheless has a decomposition into ops with rules."""
@@ -69,7 +72,7 @@ def decomposition_of(op: Any) -> Callable[..., Any] | None:
 
 
 def decompose(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[Any]]:
-    """Returns a graph of simpler ops for these arguments, and its inputs, the tensors among them.
+    """Returns a graph of simpler ops for these arguments, and its inputs: the tensors and open sizes among them.
 
     Raises Unsupported if PyTorch has no decomposition.
     """
@@ -80,13 +83,15 @@ def decompose(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[A
     leaves, spec = pytree.tree_flatten(list(given))
     if any(isinstance(leaf, Number) for leaf in leaves):
         raise Unsupported("it takes a number that is known only when the graph runs")
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Box)]
+    varying = [isinstance(leaf, Box) or is_expression(leaf) for leaf in leaves]
+    inputs = [leaf for leaf, varies in zip(leaves, varying, strict=True) if varies]
     names = [argument.name for argument in schema.arguments]
     positional = sum(not argument.kwarg_only for argument in schema.arguments)
 
     def traced(*fakes: Any) -> Any:
         rest = iter(fakes)
-        args = pytree.tree_unflatten([next(rest) if isinstance(leaf, Box) else leaf for leaf in leaves], spec)
+        full = [next(rest) if varies else leaf for leaf, varies in zip(leaves, varying, strict=True)]
+        args = pytree.tree_unflatten(full, spec)
         return function(*args[:positional], **dict(zip(names[positional:], args[positional:], strict=True)))
 
     def trace(whole: bool) -> fx.GraphModule:
@@ -96,22 +101,34 @@ def decompose(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[A
         trace must not become guards of a graph that torch.compile is capturing.
         """
         with tracing(None), torch.no_grad(), without_exporter_warnings(), _without_onednn():
+            if sizes is not None:
+                return sizes.trace(traced, examples, pre_dispatch=whole)
             module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)
         return module
 
-    examples = []
-    for box in tensors:
-        value = box.read()
-        if value.shape is None:
-            raise Unsupported("it reads the shape of a tensor whose shape depends on data")
-        examples.append(example_of(value.known_dtype, value.static_shape))
+    values = [leaf.read() for leaf in inputs if isinstance(leaf, Box)]
+    if any(value.shape is None for value in values):
+        raise Unsupported("it reads the shape of a tensor whose shape depends on data")
+    sizes = OpenTrace() if len(values) < len(inputs) or any(is_open(value.static_shape) for value in values) else None
     try:
+        examples = [_example(leaf, sizes) for leaf in inputs]
         module = next((made for made in map(trace, (True, False)) if op not in _targets(made)), None)
     except Exception as error:
         raise Unsupported(f"PyTorch cannot decompose it: {str(error).splitlines()[0]}") from error
     if module is None:
         raise Unsupported("treadle has no rule for it")
-    return module, list(tensors)
+    if sizes is not None:
+        sizes.assume()
+    return module, inputs
+
+
+def _example(leaf: Any, sizes: OpenTrace | None) -> Any:
+    """Returns what stands for an input of a trace."""
+    if not isinstance(leaf, Box):
+        return leaf if sizes is None else sizes.number(leaf)
+    value = leaf.read()
+    make = example_of if sizes is None else sizes.example
+    return make(value.known_dtype, value.static_shape)
 
 
 def _targets(module: fx.GraphModule) -> set[Any]:

@@ -14,6 +14,7 @@ from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
+from treadle.frontends.torch.conditions import Conditions
 from treadle.frontends.torch.dtypes import core
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.symbols import declared, shape_of
@@ -60,11 +61,17 @@ class _Program:
     def __init__(self, program: torch.export.ExportedProgram) -> None:
         faults = Faults()
         self.title = "the exported program"
+        texts = list(getattr(program, "_guards_code", ()))  # before PyTorch 2.9 there are none
         self._program = _functional(program)
         self._kinds = {spec.arg.name: spec for spec in self._program.graph_signature.input_specs}
         self._refuse_writes(faults)
         self.inputs = tuple(self._inputs(faults))
         self.dims = declared(self._sizes(), self._program.range_constraints)
+        self._conditions = Conditions([], {})
+        try:
+            self._conditions = Conditions(texts, self._paths())
+        except Unsupported as fault:
+            faults.add(self.title, fault)
         faults.raise_all(self.title)
         self.outputs = unique_outputs(self._names(), self.inputs)
 
@@ -94,6 +101,22 @@ class _Program:
                 )
         return found
 
+    def _paths(self) -> dict[str, str]:
+        """Returns the name of each input by how PyTorch's conditions write it: "['x']", "['x'][0]"."""
+        nodes = [node for node in self._placeholders() if self._kinds[node.name].kind is InputKind.USER_INPUT]
+        found = {f"['flat_args'][{place}]": node.name for place, node in enumerate(nodes)}
+        found.update((f"['{node.name}']", node.name) for node in nodes)
+        calls, spec = self._program.module_call_graph, self._program.call_spec.in_spec
+        signature = calls[0].signature if calls else None
+        names = None if signature is None else signature.forward_arg_names
+        if names is None or spec is None or spec.num_leaves != len(nodes):
+            return found
+        paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(nodes, spec))
+        for (kind, which, *rest), node in paths:
+            name = names[which.idx] if kind.idx == 0 and which.idx < len(names) else getattr(which, "key", "")
+            found[f"['{name}']{pytree.keystr(tuple(rest))}"] = node.name
+        return found
+
     def _sizes(self) -> list[int | torch.SymInt]:
         """Returns the sizes of all inputs."""
         examples = [
@@ -118,6 +141,7 @@ class _Program:
 
     def build(self, forms: Sequence[Form]) -> Graph:
         """Returns the graph for inputs of these dtypes and shapes."""
+        self._conditions.check({value.name: shape for value, (_, shape) in zip(self.inputs, forms, strict=True)})
         graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
         importer = Importer(graph, faults, fx.run)

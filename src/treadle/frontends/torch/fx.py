@@ -16,9 +16,10 @@ from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.higher_order import RULES
 from treadle.frontends.torch.scalars import item
-from treadle.frontends.torch.symbols import power
+from treadle.frontends.torch.symbols import power, truncated
 from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, NotComputed
-from treadle.graph.dim import floor_int, is_expression, maximum, minimum
+from treadle.graph.dim import is_expression, maximum, minimum
+from treadle.graph.reals import root
 from treadle.graph.shape import elements, is_static, strides_of
 
 _IGNORED = frozenset({
@@ -112,18 +113,20 @@ def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if any(isinstance(value, Box | Number) for value in (*args, *kwargs.values())):
         raise Unsupported("it computes with a number that is known only when the graph runs")
     if any(map(is_expression, args)):
-        target = _ON_SIZES.get(getattr(target, "__name__", ""), target)
+        target = _ON_SIZES.get(getattr(target, "__name__", "").removeprefix("_"), target)
     return target(*args, **kwargs)
 
 
 _ON_SIZES: dict[str, Callable[..., Any]] = {
     "pow": power,
     "sym_float": lambda size: size,
-    "sym_int": lambda size: floor_int(size) if size >= 0 else -floor_int(-size),
+    "sym_int": truncated,
+    "trunc": truncated,
     "sym_ite": lambda condition, one, other: one if condition else other,
     "sym_max": maximum,
     "sym_min": minimum,
     "sym_not": operator.not_,
+    "sym_sqrt": root,
 }
 """PyTorch's functions of symbolic numbers, by name -> those for expressions."""
 

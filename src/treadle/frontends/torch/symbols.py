@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from treadle.frontends.faults import Unsupported
-from treadle.graph.dim import maximum, minimum
+from treadle.graph.dim import floor_int, maximum, minimum
 from treadle.graph.open_dims import Bounds, Derived, OpenDims, Root
+from treadle.graph.reals import root
 from treadle.graph.shape import Shape, StaticShape
 
 MOST_POWER = 8
@@ -113,10 +114,16 @@ class TracedSizes:
 
     def value(self, number: int, sizes: Mapping[str, int]) -> int:
         """Returns argument `number`, a size, for `sizes` of symbols."""
-        return value_of(self._examples[number].node.expr, sizes)
+        found: int = value_of(self._examples[number].node.expr, sizes)
+        return found
 
 
-def value_of(expression: Any, sizes: Mapping[str, int]) -> int:
+def truncated(number: Any) -> int:
+    """Returns `number` rounded towards 0."""
+    return floor_int(number) if number >= 0 else -floor_int(-number)
+
+
+def value_of(expression: Any, sizes: Mapping[str, Any]) -> Any:
     """Returns the value of PyTorch's `expression` for `sizes` of its symbols, numbers or expressions.
 
     Raises Unsupported if it has an operation for which there is no equivalent.
@@ -125,24 +132,46 @@ def value_of(expression: Any, sizes: Mapping[str, int]) -> int:
         return sizes[str(expression)]
     if expression.is_Integer:
         return int(expression)
+    if expression.is_number and not expression.args:
+        return float(expression)
     name = expression.func.__name__
     if name not in _FUNCTIONS:
         raise Unsupported(f"its size {expression} is computed by {name}")
-    found: int = _FUNCTIONS[name](*(value_of(argument, sizes) for argument in expression.args))
-    return found
+    return _FUNCTIONS[name](*(value_of(argument, sizes) for argument in expression.args))
+
+
+def holds(condition: Any, sizes: Mapping[str, float]) -> bool:
+    """Returns whether PyTorch's `condition` is true for `sizes` of its symbols; for expressions it is assumed so.
+
+    Raises Unsupported as value_of().
+    """
+    name = condition.func.__name__
+    if name in _RELATIONS:
+        return bool(_RELATIONS[name](*(value_of(argument, sizes) for argument in condition.args)))
+    if name == "Not":
+        return not holds(condition.args[0], sizes)
+    if name in ("And", "Or"):
+        return (all if name == "And" else any)(holds(argument, sizes) for argument in condition.args)
+    return bool(condition) if condition.is_Boolean and not condition.args else bool(value_of(condition, sizes))
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """Returns base ** exponent, also of sizes. Raises Unsupported if the exponent is a size, or beyond MOST_POWER."""
+    """Returns base ** exponent, also of sizes.
+
+    The exponent of a size is a whole number up to MOST_POWER, 0.5 or -0.5. Raises Unsupported for others.
+    """
     if isinstance(base, int | float) and isinstance(exponent, int | float):
         return base**exponent
+    if isinstance(exponent, float) and abs(exponent) == 0.5:
+        return root(base) if exponent > 0 else 1 / root(base)
     if not isinstance(exponent, int) or not 0 <= exponent <= MOST_POWER:
         raise Unsupported(f"it raises a size to the power {exponent}")
     return reduce(operator.mul, [base] * exponent, 1)
 
 
 def _compute(expression: Any, names: Sequence[str], *sizes: int) -> int:
-    return value_of(expression, dict(zip(names, sizes, strict=True)))
+    found: int = value_of(expression, dict(zip(names, sizes, strict=True)))
+    return found
 
 
 def _root(dim: str, expression: Any, symbol: Any) -> Root | None:
@@ -161,16 +190,34 @@ def _bounds(found: Any) -> Bounds | None:
     return None if least == 0 and most is None else Bounds(least, math.inf if most is None else most)
 
 
+_RELATIONS: dict[str, Callable[..., bool]] = {
+    "Equality": operator.eq,
+    "GreaterThan": operator.ge,
+    "LessThan": operator.le,
+    "StrictGreaterThan": operator.gt,
+    "StrictLessThan": operator.lt,
+    "Unequality": operator.ne,
+}
+"""PyTorch's class of conditions -> its function."""
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": lambda *terms: reduce(operator.add, terms),
+    "CeilToInt": math.ceil,
     "CleanDiv": operator.floordiv,
+    "FloatPow": power,
+    "FloatTrueDiv": operator.truediv,
     "FloorDiv": operator.floordiv,
+    "FloorToInt": floor_int,
+    "IntTrueDiv": operator.truediv,
     "Max": maximum,
     "Min": minimum,
     "Mod": operator.mod,
     "Mul": lambda *factors: reduce(operator.mul, factors),
+    "OpaqueUnaryFn_sqrt": root,
     "Pow": power,
     "PowByNatural": power,
     "PythonMod": operator.mod,
+    "ToFloat": lambda size: size,
+    "TruncToInt": truncated,
 }
 """PyTorch's class of expressions -> its function."""

@@ -13,7 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch installs and uses it)")
 
-from torch import nn  # noqa: E402 - after the skip
+import torch.nn.functional as F  # noqa: E402, N812 - after the skip; the usual name
+from torch import nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
 
 import treadle  # noqa: E402
@@ -56,6 +57,32 @@ class Halves(nn.Module):
         return torch.mul(*x.chunk(2, 0))
 
 
+class Mapped(nn.Module):
+    """A module whose forward is `function`, of one tensor [n, 6]."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+COMPUTED: dict[str, Any] = {
+    "twice and half": lambda x: (torch.zeros(x.shape[0] * 2, 2), x.new_ones(x.shape[0] // 2 + 1), x.numel()),
+    "least and largest": lambda x: (x[: min(x.shape[0], 5)], torch.ones(max(x.shape[0], 6))),
+    "joined, repeated, viewed": lambda x: torch.cat([x, x.repeat(2, 1)]).view(-1, 2),
+    "size of a result": lambda x: torch.arange(torch.cat([x, x.repeat_interleave(3, 0)]).shape[0] // 2),
+    "padded to a multiple": lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 4)).unflatten(0, (-1, 4)),
+    "cropped or padded": lambda x: F.pad(x, (0, 0, 0, x.shape[0] - 7)),
+    "square root": lambda x: (x / x.shape[0] ** 0.5, x * (x.shape[1] * x.shape[0]) ** -0.5),
+    "a decomposition": lambda x: (F.cosine_similarity(x, x + 1), x.diff(dim=0), x.tile(2, 2)),
+    "a decomposed view": lambda x: x[None].movedim(0, 2).squeeze(2),
+    "bounds of halves": lambda x: torch.arange(0, x.shape[0], 0.5),
+    "adaptive pools": lambda x: (F.adaptive_avg_pool1d(x.T[None], 4), F.adaptive_max_pool1d(x.T[None], 3)),
+}
+"""Results whose sizes are computed from others."""
+
 D = Dim("d", min=3, max=20)
 
 
@@ -97,6 +124,30 @@ class TestExported:
         (plan,) = session.open_plans()
         (name,) = plan.samples
         assert plan.guards == [f"{name} >= 3", f"{name} <= 20"]
+
+    @pytest.mark.parametrize("name", COMPUTED)
+    def test_sizes_computed_from_sizes(self, name: str) -> None:
+        """
+        They are expressions in the plan, also where PyTorch decomposes the op.
+        """
+        module = Mapped(COMPUTED[name]).eval()
+        session = treadle.Session(module, (torch.randn(8, 6),), dynamic_shapes=({0: Dim.DYNAMIC(min=5)},))
+
+        assert session.compiles == 1
+        serve(session, module, [(torch.randn(n, 6),) for n in (8, 5, 12, 7, 33)])
+
+    def test_sizes_for_which_the_exporter_decided(self) -> None:
+        """
+        A program that is valid for some sizes only, by conditions that are no ranges, refuses others by name.
+        """
+        module = Mapped(lambda x: x * int(x.shape[0] * 0.5)).eval()
+        session = treadle.Session(module, (torch.randn(8, 6),), dynamic_shapes=({0: Dim.DYNAMIC},))
+
+        for n in (8, 9):
+            x = torch.randn(n, 6)
+            assert_same(run(session, (x,)), module(x))
+        with pytest.raises(treadle.errors.ShapeError, match=r"except where math\.trunc\(.*\.size\(\)\[0\].* == 4"):
+            run(session, (torch.randn(5, 6),))
 
     def test_a_symbol_that_is_no_dimension(self) -> None:
         """
@@ -166,6 +217,20 @@ class TestScripts:
 
         serve(session, module, [(torch.randn(b, t, 32),) for b, t in ((4, 40), (1, 3), (1, 5))])
         assert session.compiles == 2
+
+    def test_windows_of_the_whole_input(self) -> None:
+        """
+        A pool whose window is the image, as older networks end.
+        """
+
+        def pooled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return F.avg_pool2d(x, [x.size(2), x.size(3)]), F.max_pool2d(x, [x.size(2), x.size(3)])
+
+        session = treadle.Session(torch.jit.script(pooled))
+        for size, compiles in (((8, 9), 1), ((5, 4), 2), ((6, 11), 2)):
+            x = torch.randn(2, 3, *size)
+            assert_same(run(session, (x,)), pooled(x))
+            assert session.compiles == compiles
 
     def test_a_dimension_that_changes_later(self) -> None:
         """

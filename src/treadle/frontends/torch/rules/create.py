@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from treadle.dtypes import DType
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.rules.rule import Operand, Rule, value_of
-from treadle.graph.dim import DimExpr, RealExpr, is_expression
+from treadle.graph.dim import DimExpr, RealExpr, is_expression, maximum
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -83,7 +84,8 @@ def arange_step(b: Builder, start: float, end: float, step: float = 1, dtype: DT
     floats = any(isinstance(limit, float) for limit in (start, end, step))
     if any(map(is_expression, (start, end, step))):
         if floats or any(isinstance(limit, RealExpr) for limit in (start, end, step)):
-            raise Unsupported("its bounds are fractions of sizes")
+            count = maximum(0, math.ceil((end - start) / step))
+            return b.cast(_evenly_spaced(b, start, step, count), dtype or dtypes.f32)
         made = b.add("range", *(b.scalar(limit, dtypes.i64) for limit in (start, end, step)))
         return b.cast(made, dtype or dtypes.i64)
     found: Array = np.arange(start, end, step)
@@ -91,7 +93,18 @@ def arange_step(b: Builder, start: float, end: float, step: float = 1, dtype: DT
 
 
 def linspace(b: Builder, start: float, end: float, steps: int, dtype: DType | None = None, *_: Any) -> Value:
+    if any(isinstance(number, Number | Value) for number in (start, end, steps)):
+        raise Unsupported("its bounds depend on data")
+    if any(map(is_expression, (start, end, steps))):
+        spaced = _evenly_spaced(b, start, (end - start) / maximum(1, steps - 1), steps)
+        return b.cast(spaced, dtype or dtypes.f32)
     return b.constant(np.linspace(start, end, steps).astype((dtype or dtypes.f32).numpy))
+
+
+def _evenly_spaced(b: Builder, start: float, step: float, count: int) -> Value:
+    """Returns f64[count]: `start`, then each number `step` more than the one before."""
+    places = b.cast(arange(b, count), dtypes.f64)
+    return b.add("add", b.add("mul", places, b.scalar(step, dtypes.f64)), b.scalar(start, dtypes.f64))
 
 
 def eye(b: Builder, rows: int, dtype: DType | None = None, *_: Any) -> Value:

@@ -9,7 +9,8 @@ import numpy as np
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
-from treadle.graph.dim import equals, floor_int
+from treadle.graph.dim import divides, equals, floor_int, is_expression
+from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 
 
@@ -25,6 +26,8 @@ def max_pool(rank: int) -> Rule:
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> Value:
+        if _is_whole(b, input, rank, kernel_size, padding, dilation):
+            return _whole(b, "reduce_max", input, rank)
         window = _window(rank, kernel_size, stride, padding, dilation)
         return batched_like(b, b.add("max_pool", with_batch(b, input, rank), **window, ceil_mode=ceil_mode), input)
 
@@ -52,6 +55,8 @@ def avg_pool(rank: int) -> Rule:
     ) -> Value:
         if divisor_override is not None:
             raise Unsupported("it overrides the divisor; multiply the result instead")
+        if _is_whole(b, input, rank, kernel_size, padding):
+            return _whole(b, "reduce_mean", input, rank)
         window = _window(rank, kernel_size, stride, padding)
         how = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         return batched_like(b, b.add("avg_pool", with_batch(b, input, rank), **window, **how), input)
@@ -75,6 +80,22 @@ def _window(
     }
 
 
+def _is_whole(b: Builder, x: Value, rank: int, kernel: Sizes, padding: Sizes, dilation: Sizes = 1) -> bool:
+    """Returns whether the windows are open sizes, those of the whole input. Raises Unsupported for other open ones."""
+    sizes = per_axis(kernel, rank)
+    if not is_open(sizes):
+        return False
+    plain = not any(per_axis(padding, rank)) and all(number == 1 for number in per_axis(dilation, rank))
+    if plain and all(map(equals, sizes, b.shape(x)[-rank:])):
+        return True
+    raise Unsupported("the sizes of its windows are known only when the graph runs, and are not those of its input")
+
+
+def _whole(b: Builder, op: str, x: Value, rank: int) -> Value:
+    axes = range(b.rank(x) - rank, b.rank(x))
+    return b.reduce(op, x, tuple(axes), keepdims=True)
+
+
 def adaptive(kind: str, rank: int) -> Rule:
     """Returns the rule of adaptive pools.
 
@@ -90,14 +111,17 @@ def adaptive(kind: str, rank: int) -> Rule:
         axes = tuple(range(len(shape) - rank, len(shape)))
         if all(out == 1 for out in outputs):
             return b.reduce(op, input, axes, keepdims=True)
-        if all(out and size % out == 0 for size, out in zip(sizes, outputs, strict=True)):
+        if all(equals(out, size) for size, out in zip(sizes, outputs, strict=True)):
+            return input
+        if any(map(is_expression, outputs)):
+            raise Unsupported("it pools to a size that is known only when the graph runs, other than that of its input")
+        if all(out and divides(out, size) for size, out in zip(sizes, outputs, strict=True)) and not is_open(sizes):
             kernel = tuple(size // out for size, out in zip(sizes, outputs, strict=True))
             return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
-        if kind == "max":
-            return _windows_of_max(b, input, axes, outputs)
         x = input
         for axis, size, out in zip(axes, sizes, outputs, strict=True):
-            x = _means(b, x, axis, size, out)
+            by_slices = kind == "max" or is_expression(size)
+            x = _reduced_windows(b, op, x, axis, out) if by_slices else _means(b, x, axis, size, out)
         return x
 
     return rule
@@ -119,14 +143,11 @@ def _means(b: Builder, x: Value, axis: int, size: int, out: int) -> Value:
     return b.transpose(product, [*range(axis), last, *range(axis, last)])
 
 
-def _windows_of_max(b: Builder, x: Value, axes: Sequence[int], outputs: Sequence[int]) -> Value:
-    for axis, out in zip(axes, outputs, strict=True):
-        parts = [
-            b.reduce("reduce_max", b.slice(x, axis, *bounds), (axis,), keepdims=True)
-            for bounds in _bounds(b.shape(x)[axis], out)
-        ]
-        x = b.add("concat", *parts, axis=axis)
-    return x
+def _reduced_windows(b: Builder, op: str, x: Value, axis: int, out: int) -> Value:
+    """Returns the windows along `axis`, each reduced by `op`."""
+    bounds = _bounds(b.shape(x)[axis], out)
+    parts = [b.reduce(op, b.slice(x, axis, *each), (axis,), keepdims=True) for each in bounds]
+    return b.add("concat", *parts, axis=axis)
 
 
 def adaptive_max_with_indices(rank: int) -> Rule:

@@ -9,7 +9,7 @@ from treadle.dtypes import DType
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.rules.rule import Rule, common
-from treadle.graph.dim import DimExpr, ceil_div, equals, is_expression, maximum, minimum
+from treadle.graph.dim import DimExpr, at_least, ceil_div, equals, is_expression, maximum, minimum
 from treadle.graph.shape import elements, equal_shapes, normalize_axis
 from treadle.graph.value import Value
 
@@ -234,8 +234,8 @@ def _padded(b: Builder, x: Value, widths: Sequence[int], mode: str, value: float
         raise Fault(f"pad must be two numbers for each of at most {rank} axes, got {list(widths)}")
     _check_pads(b.shape(x), widths, mode)
     x = x if mode == "reflect" else _cropped(b, x, widths)
-    begins, ends = [max(0, n) for n in widths[0::2]], [max(0, n) for n in widths[1::2]]
-    if any((*begins, *ends)):
+    begins, ends = [maximum(0, n) for n in widths[0::2]], [maximum(0, n) for n in widths[1::2]]
+    if not all(equals(width, 0) for width in (*begins, *ends)):
         axes = [rank - 1 - index for index in range(len(begins))]
         fill = b.scalar(value, x.known_dtype) if mode == "constant" else None
         x = b.add("pad", x, b.ints([*begins, *ends]), fill, b.ints(axes), mode=mode)
@@ -245,9 +245,9 @@ def _padded(b: Builder, x: Value, widths: Sequence[int], mode: str, value: float
 def _cropped(b: Builder, x: Value, widths: Sequence[int]) -> Value:
     """Returns `x` cropped by the negative `widths`."""
     for index, (begin, end) in enumerate(zip(widths[0::2], widths[1::2], strict=True)):
-        if begin < 0 or end < 0:
+        if not (at_least(begin, 0) and at_least(end, 0)):
             axis = b.rank(x) - 1 - index
-            size, first, after = b.shape(x)[axis], max(0, -begin), max(0, -end)
+            size, first, after = b.shape(x)[axis], maximum(0, -begin), maximum(0, -end)
             if first + after > size:
                 raise Fault(f"pad {(begin, end)} cuts off more than the {size} entries of axis {axis}")
             x = b.slice(x, axis, first, size - after)
