@@ -60,6 +60,7 @@ class Session:
         inputs: Names of tensors ("name", "name:1") of a frozen TensorFlow graph that become inputs. None: its
             placeholders.
         outputs: Names of tensors of a frozen TensorFlow graph that become outputs. None: those that no node reads.
+        signature: The signature of a SavedModel, whose inputs and outputs the session has. None: "serving_default".
         intra_op: How many workers may share one op. 0: automatic. None: the setting of `pool`, or of the process.
         inter_op: How many independent ops may be in progress at once, likewise.
         settings: A file that `treadle tune --save` wrote for this model on such a machine. Its limits count where
@@ -105,6 +106,7 @@ class Session:
         *,
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
+        signature: str | None = None,
         intra_op: int | None = None,
         inter_op: int | None = None,
         settings: str | os.PathLike[str] | None = None,
@@ -136,6 +138,7 @@ class Session:
                 dynamic_shapes=dynamic_shapes,
                 inputs=inputs,
                 outputs=outputs,
+                signature=signature,
             )
             target, provider = detect(), provider_for(matmul_provider)
         counter = CompileCounter()

@@ -85,7 +85,7 @@ class CompileSettings:
 
     def find_artifact(self, model: Any, source: ModelSource | ModelForm, key: str) -> Artifact | None:
         """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
-        declares = source.reader == ONNX or (source.path is not None and source.path.suffix in COMPILED_APART)
+        declares = source.reader == ONNX or (source.file is not None and source.file.suffix in COMPILED_APART)
         if source.form or not declares:
             return load_artifact(key, self.target)
         content = model if source.path is None else source.path

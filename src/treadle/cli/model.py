@@ -56,7 +56,8 @@ def progress_bar(what: str = "compiling kernels") -> Iterator[Progress | None]:
 class ModelOptions:
     """The model that a command takes, and the options of every such command.
 
-    `files` and `dims` are the values of --input and --dim by name, `begin` and `end` the tensors of --from and --to.
+    `files` and `dims` are the values of --input and --dim by name, `begin` and `end` the tensors of --from and --to,
+    `signature` that of --signature.
     """
 
     path: str
@@ -66,6 +67,7 @@ class ModelOptions:
     end: tuple[str, ...]
     math: str
     precision: str
+    signature: str | None
 
     def open_session(
         self, intra: int | None = None, inter: int | None = None, settings: str | None = None
@@ -76,6 +78,7 @@ class ModelOptions:
                 Path(self.path),
                 inputs=self.begin or None,
                 outputs=self.end or None,
+                signature=self.signature,
                 intra_op=intra,
                 inter_op=inter,
                 settings=settings,
@@ -101,10 +104,11 @@ def model_options(command: Command) -> Command:
         end: tuple[str, ...],
         math: str,
         precision: str,
+        signature: str | None,
         **others: Any,
     ) -> None:
         files = parse_pairs(inputs, "--input")
-        command(ModelOptions(model, files, parse_dims(dims), begin, end, math, precision), **others)
+        command(ModelOptions(model, files, parse_dims(dims), begin, end, math, precision, signature), **others)
 
     part = "at this tensor of a frozen TensorFlow graph."
     form = "An input's values, or the form of random ones, as f32[2,3]; random as declared if not given."
@@ -117,6 +121,7 @@ def model_options(command: Command) -> Command:
                      help="Size of a symbolic dimension of random inputs; 1 if not given."),
         click.option("--from", "begin", multiple=True, metavar="NAME", help=f"Begin {part}"),
         click.option("--to", "end", multiple=True, metavar="NAME", help=f"End {part}"),
+        click.option("--signature", metavar="NAME", help="A signature of a SavedModel; serving_default if not given."),
         click.option("--math", type=click.Choice(["fast", "exact"]), default="fast", show_default=True, help=exact),
         click.option("--precision", type=click.Choice(["f32", "bf16"]), default="f32", show_default=True, help=bf16),
     )):  # fmt: skip

@@ -39,7 +39,7 @@ def load_or_compile(
     options: Mapping[str, Any],
     progress: Progress | None = None,
 ) -> Artifact | None:
-    """Returns the artifact of `model` (a file or its bytes), compiled by a child process if it is not stored yet.
+    """Returns the artifact of `model` (a file, a folder or bytes), compiled by a child process if it is not stored yet.
 
     Returns None if the caller has to compile: TREADLE_OUT_OF_PROCESS is off, the cache folder cannot hold the artifact,
     the model is small, an earlier compile stored no artifact, or the child cannot start or fails (compiling in this
@@ -63,7 +63,7 @@ def _is_eligible(model: Path | bytes, key: str) -> bool:
     if knobs.get("TREADLE_OUT_OF_PROCESS") == "off" or not interpreter.is_known():
         return False
     try:
-        size = len(model) if isinstance(model, bytes) else model.stat().st_size
+        size = len(model) if isinstance(model, bytes) else _size(model)
     except OSError:
         return False
     if size < MIN_BYTES:
@@ -72,6 +72,13 @@ def _is_eligible(model: Path | bytes, key: str) -> bool:
         return (
             cache is not None and cache.is_writable() and cache.has_room_for(size) and not cache.has(_refusal_key(key))
         )
+
+
+def _size(path: Path) -> int:
+    """Returns the number of bytes of a file, or of the files in a folder. Raises OSError if they cannot be listed."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
 
 
 def _refusal_key(key: str) -> str:

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from treadle.errors import InputError, ModelFormatError
+from treadle.frontends.files import folder_of
 from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
@@ -44,7 +44,7 @@ TYPES: dict[str, str] = {
 Types are compared by name, because importing them costs time and their libraries may be absent."""
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    TENSORFLOW: ("inputs", "outputs"),
+    TENSORFLOW: ("inputs", "outputs", "signature"),
     TORCH: ("example_inputs", "dynamic_shapes"),
 }
 """Front end -> the options that its `load` takes beside the model."""
@@ -61,15 +61,17 @@ def load(
     dynamic_shapes: Any = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    signature: str | None = None,
 ) -> Graph | Template | FormedModel:
     """Reads `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
-    TensorFlow GraphDef, or a Graph or Template (returned unchanged).
+    TensorFlow GraphDef, the folder of a SavedModel, or a Graph or Template (returned unchanged).
 
     The options belong to some front ends only (see OPTIONS). Raises ModelFormatError if no front end takes the model,
     InputError if its front end does not take an option, ModelError if the model cannot be used.
     """
     options = {
         "example_inputs": example_inputs, "dynamic_shapes": dynamic_shapes, "inputs": inputs, "outputs": outputs,
+        "signature": signature,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     module = "" if isinstance(model, Graph | Template) else front_end(model)
@@ -86,6 +88,8 @@ def load(
                 raise InputError(
                     f"{name}=: wanted names of tensors, got {each!r} ({type(each).__name__}) at place {at}"
                 )
+    if signature is not None and not isinstance(signature, str):
+        raise InputError(f"signature=: wanted the name of a signature, got {signature!r} ({type(signature).__name__})")
     if not module:
         assert isinstance(model, Graph | Template)
         return model
@@ -97,12 +101,9 @@ def load(
 def front_end(model: Any) -> str:
     """The module whose `load` takes `model`. Raises ModelFormatError if there is none."""
     if isinstance(model, str | os.PathLike):
-        path = os.fspath(model)
-        text = os.fsdecode(path)
-        with suppress(OSError, ValueError):  # the front end reports what is wrong with the path
-            if (Path(text) / "saved_model.pb").exists():
-                return TENSORFLOW
-        return SUFFIXES.get(Path(text).suffix.lower(), ONNX)
+        if folder_of(model) is not None:
+            return TENSORFLOW
+        return SUFFIXES.get(Path(os.fsdecode(os.fspath(model))).suffix.lower(), ONNX)
     names = [f"{base.__module__}.{base.__qualname__}" for base in type(model).__mro__]
     found = next((TYPES[name] for name in names if name in TYPES), None)
     if found is None:

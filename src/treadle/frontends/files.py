@@ -5,12 +5,41 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from treadle.errors import ModelFormatError
 from treadle.graph.mapping import mapped
 
 MAX_BYTES = 2**31 - 1
 """The largest protobuf message."""
+
+
+SAVED_MODEL = "saved_model.pb"
+"""The file that makes a folder a SavedModel."""
+
+
+VARIABLES = Path("variables", "variables")
+"""How the files of a SavedModel's checkpoint begin, from its folder on."""
+
+
+def folder_of(model: Any) -> Path | None:
+    """Returns the folder of the SavedModel at the path `model`; None for other models."""
+    if not isinstance(model, str | os.PathLike):
+        return None
+    path = Path(os.fsdecode(os.fspath(model)))
+    with suppress(OSError, ValueError):  # reading it says what is wrong with the path
+        if (path / SAVED_MODEL).exists():
+            return path
+    return None
+
+
+def checkpoint_files(folder: Path) -> list[str]:
+    """Returns the files of the checkpoint of the SavedModel in `folder`, as paths relative to it, sorted."""
+    try:
+        return sorted(f"{VARIABLES.parent}/{path.name}" for path in (folder / VARIABLES.parent).iterdir())
+    except OSError:  # it has no variables, or reading them says what is wrong
+        return []
 
 
 def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:

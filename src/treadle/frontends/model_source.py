@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from treadle import forking
 from treadle.errors import ModelError, ModelFormatError
 from treadle.frontends import ONNX, TENSORFLOW, TORCH, front_end, load
-from treadle.frontends.files import MAX_BYTES
+from treadle.frontends.files import MAX_BYTES, SAVED_MODEL, checkpoint_files, folder_of
 from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
@@ -53,7 +53,8 @@ class ModelSource:
     """A model and the options of `load`.
 
     Attributes:
-        path: The file; None if the model is no file.
+        path: The file, or the folder of a SavedModel; None if the model is neither.
+        file: The file that has the graph; None if the model is no file.
         form: "", for the model itself.
         reader: The front end that reads a file or bytes; None for other models.
         options: Those options of `load` that are given.
@@ -68,6 +69,8 @@ class ModelSource:
         if isinstance(model, str | os.PathLike):
             model = _absolute(Path(os.fsdecode(model)))
         self.path = model if isinstance(model, Path) else None
+        folder = folder_of(self.path)
+        self.file = self.path if folder is None else folder / SAVED_MODEL
         self._digests = digests
         self._load: Callable[[], Graph | Template | FormedModel] | None = partial(load, model, **options)
         self._lock = forking.lock()
@@ -79,14 +82,16 @@ class ModelSource:
         self.reader = front_end(model) if isinstance(model, bytes | Path) else None
         self.digest: str | None = None
         self.content_digest: str | None = None
-        chosen = _options_text(self.reader, self.options)
-        if self.reader is None or chosen is None:
+        if self.reader is None or _options_text(self.reader, self.options) is None:
             return
-        self.digest, stamp = _hashed(model, digests, math.inf if self.reader == TORCH else MAX_BYTES)
-        self.content_digest = _with_reader(self.digest, self.reader, chosen)
-        if self.path is not None and self.digest is not None:
-            self._stamps[self.path] = stamp
-            if digests is not None and self.reader == ONNX:
+        most = math.inf if self.reader == TORCH else MAX_BYTES
+        self.digest, stamp = _hashed(model if self.file is None else self.file, digests, most)
+        self.content_digest = self._named(self.digest)
+        if self.file is not None and self.digest is not None:
+            self._stamps[self.file] = stamp
+            if folder is not None:
+                self._add_external(checkpoint_files(folder))
+            elif digests is not None and self.reader == ONNX:
                 self._add_external(digests.load_external(self.digest))
 
     def load(self) -> Graph | Template | FormedModel:
@@ -113,30 +118,38 @@ class ModelSource:
         try:
             if all(_stamp(path.stat()) == stamp for path, stamp in self._stamps.items()):
                 return True
-            assert self.path is not None
-            digest = _hashed(self.path)[0]
+            assert self.file is not None
+            digest = _hashed(self.file)[0]
             if digest != self.digest or not self._external:
                 return digest == self.digest
-            stamps, content = _content_digest(self.path, digest, self._external, None)
+            stamps, content = _content_digest(self.file, digest, self._external, None)
         except OSError:
             return False
-        return stamps.keys() | {self.path} == self._stamps.keys() and content == self.content_digest
+        return stamps.keys() | {self.file} == self._stamps.keys() and self._named(content) == self.content_digest
 
     def _store_external(self, files: Sequence[str]) -> None:
         """Remember the external data files of the model, which has just been read."""
-        if self.path is None or self.digest is None or sorted(files) == sorted(self._external):
+        if self.file is None or self.reader != ONNX or self.digest is None:
             return
-        self._stamps = {self.path: self._stamps[self.path]}
+        if sorted(files) == sorted(self._external):
+            return
+        self._stamps = {self.file: self._stamps[self.file]}
         self._add_external(sorted(files))
         if self._digests is not None:
             self._digests.store_external(self.digest, self._external)
 
     def _add_external(self, files: Sequence[str]) -> None:
         """Let `content_digest` cover the external data `files`."""
-        assert self.path is not None
+        assert self.file is not None
         self._external = files
-        stamps, self.content_digest = _content_digest(self.path, self.digest, files, self._digests)
+        stamps, content = _content_digest(self.file, self.digest, files, self._digests)
+        self.content_digest = self._named(content)
         self._stamps.update(stamps)
+
+    def _named(self, content: str | None) -> str | None:
+        """Return the digest of `content` with the front end and its options."""
+        assert self.reader is not None
+        return _with_reader(content, self.reader, _options_text(self.reader, self.options) or "")
 
 
 class ModelForm:
@@ -148,6 +161,7 @@ class ModelForm:
     """
 
     path: Path | None = None
+    file: Path | None = None
     options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
@@ -195,10 +209,8 @@ def _options_text(reader: str | None, options: Mapping[str, Any]) -> str | None:
     """Return the text of the `options` of a front end; None if some have none."""
     if not options:
         return ""
-    lists = [value for value in options.values() if isinstance(value, list | tuple)]
-    if reader != TENSORFLOW or len(lists) != len(options):
-        return None
-    if not all(isinstance(name, str) for names in lists for name in names):
+    texts = [value if isinstance(value, list | tuple) else [value] for value in options.values()]
+    if reader != TENSORFLOW or not all(isinstance(text, str) for each in texts for text in each):
         return None
     return json.dumps(options, sort_keys=True)
 

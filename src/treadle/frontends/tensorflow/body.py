@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +90,11 @@ class Library:
 
     def __contains__(self, name: str) -> bool:
         return name in self._messages
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """The names of the functions."""
+        return self._messages.keys()
 
     def body(self, name: str) -> Body:
         """Return the function `name` with its calls unexpanded. Raises Fault if there is none."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle import dtypes as element_types
-from treadle.dtypes import DType
+from treadle.dtypes import DType, string
 from treadle.errors import KernelError, ShapeError
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
@@ -131,7 +131,11 @@ def result_dtypes(node: Node, count: int, values: Sequence[Value]) -> list[DType
     """
     declared = node.attr("Tout", node.attr("T", None))
     if isinstance(declared, list) and len(declared) >= count and all(isinstance(item, DType) for item in declared):
-        return declared[:count]
+        if len(values) != count:
+            return declared[:count]
+        # A variable is declared as a handle, and passed as its value.
+        each = zip(declared, values, strict=False)
+        return [value.known_dtype if dtype is string else dtype for dtype, value in each]
     if isinstance(declared, DType):
         return [declared] * count
     if len(values) == count:

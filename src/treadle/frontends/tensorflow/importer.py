@@ -7,13 +7,16 @@ from typing import Any
 
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
+from treadle.frontends.tensorflow.checkpoint import Checkpoint
 from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_ref
 from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
 from treadle.frontends.tensorflow.outlook import Outlook
+from treadle.frontends.tensorflow.saved_model import SavedGraph
 from treadle.frontends.tensorflow.switches import SIDES, branch_parts
 from treadle.frontends.tensorflow.translate import WITHOUT_RESULTS, Translation, declared_dtype, finish, prepared
+from treadle.frontends.tensorflow.variables import HANDLES, check_no_assignments, with_values
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.shape import Dim, Shape, is_static
@@ -21,7 +24,9 @@ from treadle.graph.template import Form, Template
 from treadle.graph.value import Value
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "AssignVariableOp", "Assign", "RestoreV2")
+VARIABLES = (*HANDLES, "AssignVariableOp", "Assign", "RestoreV2")
+TABLES = ("HashTable", "HashTableV2", "LookupTableFind", "LookupTableFindV2", "MutableHashTableV2")
+TABLE = "treadle has no tables of keys and values; look keys up before the model"
 FREEZE = "the graph holds variables and not their values; freeze it first (see the guide for users of TensorFlow)"
 
 
@@ -41,6 +46,22 @@ def import_graph(
         model.choose(inputs, outputs)
     except Fault as fault:
         faults.add("the graph", fault)
+    return _finished(model, title, faults)
+
+
+def import_saved(saved: SavedGraph) -> Graph | Template:
+    """Return what a session runs of a signature of a SavedModel, as import_graph(). Raises as that."""
+    faults = Faults()
+    model = _Model(saved.graph, saved.title, faults)
+    faults.raise_all(saved.title)
+    try:
+        model.choose_signature(saved)
+    except Fault as fault:
+        faults.add("the graph", fault)
+    return _finished(model, saved.title, faults)
+
+
+def _finished(model: _Model, title: str, faults: Faults) -> Graph | Template:
     faults.raise_all(title)
     if all(value.shape is not None and is_static(value.shape) for value in model.inputs):
         return model.build([(value.known_dtype, value.static_shape) for value in model.inputs])
@@ -89,12 +110,34 @@ class _Model:
         if unread:
             raise Fault(f"no output depends on the input {', '.join(map(repr, unread))}")
         places = list(given.items())
-        at = {name: place for place, name in enumerate(self._whole.nodes)}
         if inputs is None:
+            at = {name: place for place, name in enumerate(self._whole.nodes)}
             places.sort(key=lambda item: at.get(item[0][0], 0))
-        self._given = [ref for ref, _ in places]
+        self._accept(dict(places), nodes)
+
+    def choose_signature(self, saved: SavedGraph) -> None:
+        """Choose inputs and outputs of a signature, and put values in place of variables. Raises Fault as choose()."""
+        self._names = list(saved.outputs)
+        raw = [tensor_ref(name) for name in saved.outputs.values()]
+        self._wanted = [self._resolve(name, f"output {key!r}") for key, name in saved.outputs.items()]
+        given = {self._resolve(name, f"input {key!r}"): key for key, name in saved.inputs.items()}
+        if not self._names:
+            raise Fault("the signature has no outputs")
+        if len(given) != len(saved.inputs):
+            raise Fault("two inputs of the signature are one tensor")
+        nodes = needed(self._body, self._wanted, given)
+        check_no_assignments(self._whole, raw, self._library, self._faults)
+        if any(node.op in HANDLES for node in nodes):
+            checkpoint = Checkpoint(saved.checkpoint)
+            self._body.nodes.update(with_values(self._body, nodes, checkpoint.array, self._faults))
+        self._accept(given, [self._body.nodes[node.name] for node in nodes])
+
+    def _accept(self, given: dict[Ref, str], nodes: list[Node]) -> None:
+        """Make `given` the inputs, by their names, and report the faults of `nodes`, which outputs depend on."""
+        at = {name: place for place, name in enumerate(self._whole.nodes)}
+        self._given = list(given)
         symbols = _Symbols()
-        for ref, name in places:
+        for ref, name in given.items():
             self._input(ref, name, symbols)
         nodes.sort(key=lambda node: at.get(node.name, len(at)))
         self._check([node for node in nodes if (node.name, 0) not in given or node.op not in PLACEHOLDERS])
@@ -139,7 +182,7 @@ class _Model:
             if node.op not in NODES and node.op not in STRUCTURE and node.op not in (SIDES, FRAME, "_Arg"):
                 unknown.setdefault(node.op, []).append(node.name)
         for op, found in unknown.items():
-            advice = FREEZE if op in VARIABLES else "treadle does not have this op"
+            advice = FREEZE if op in VARIABLES else TABLE if op in TABLES else "treadle does not have this op"
             more = f" and {len(found) - 8} more" if len(found) > 8 else ""
             self._faults.add(f"op {op} (nodes {', '.join(map(repr, found[:8]))}{more})", Unsupported(advice))
 

@@ -1,8 +1,8 @@
 """TensorFlow's graph files as protobuf messages.
 
 The numbers are those of the public files tensorflow/core/framework/{graph,node_def,attr_value,tensor,tensor_shape,
-function,op_def,types,versions}.proto and tensorflow/core/protobuf/{meta_graph,saved_model}.proto, without fields that
-treadle does not read (a parser keeps those it does not know).
+function,op_def,types,versions}.proto and tensorflow/core/protobuf/{meta_graph,saved_model,tensor_bundle}.proto, without
+fields that treadle does not read (a parser keeps those it does not know).
 """
 
 from __future__ import annotations
@@ -56,7 +56,18 @@ MESSAGES: Messages = {
     ),
     "AttrDef": (("name", 1, "string"), ("type", 2, "string"), ("default_value", 3, "AttrValue")),
     "SavedModel": (("saved_model_schema_version", 1, "int64"), ("meta_graphs", 2, "repeated MetaGraphDef")),
-    "MetaGraphDef": (("graph_def", 2, "GraphDef"),),
+    "MetaGraphDef": (
+        ("meta_info_def", 1, "MetaInfoDef"), ("graph_def", 2, "GraphDef"), ("signature_def", 5, "map SignatureDef"),
+    ),
+    "MetaInfoDef": (("tags", 4, "repeated string"),),
+    "SignatureDef": (("inputs", 1, "map TensorInfo"), ("outputs", 2, "map TensorInfo"), ("method_name", 3, "string")),
+    "TensorInfo": (("name", 1, "string"), ("dtype", 2, "DataType"), ("tensor_shape", 3, "TensorShapeProto")),
+    "BundleHeaderProto": (("num_shards", 1, "int32"), ("endianness", 2, "int32")),
+    "BundleEntryProto": (
+        ("dtype", 1, "DataType"), ("shape", 2, "TensorShapeProto"), ("shard_id", 3, "int32"), ("offset", 4, "int64"),
+        ("size", 5, "int64"), ("slices", 7, "repeated TensorSliceProto"),
+    ),
+    "TensorSliceProto": (),
 }  # fmt: skip
 
 ONE_OF = {"AttrValue": "value"}
@@ -80,3 +91,5 @@ TensorProto: Any = _CLASSES["TensorProto"]
 TensorShapeProto: Any = _CLASSES["TensorShapeProto"]
 FunctionDef: Any = _CLASSES["FunctionDef"]
 SavedModel: Any = _CLASSES["SavedModel"]
+BundleHeader: Any = _CLASSES["BundleHeaderProto"]
+BundleEntry: Any = _CLASSES["BundleEntryProto"]

@@ -15,11 +15,6 @@ from treadle.frontends.tensorflow.messages import GraphDef, SavedModel
 
 WANTED = "a frozen TensorFlow graph (GraphDef)"
 TOO_LARGE = "TensorFlow cannot read it either; split it, or export it to ONNX with external data"
-FREEZE = (
-    "freeze it first: tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2(function)"
-    ".graph.as_graph_def(), written with tf.io.write_graph(graph_def, folder, name, as_text=False); "
-    "or export it to ONNX with tf2onnx"
-)
 
 
 def read(model: Any) -> tuple[Any, str]:
@@ -37,7 +32,7 @@ def read(model: Any) -> tuple[Any, str]:
     path = os.fspath(model)
     title = f"the model {Path(os.fsdecode(path)).name!r}"
     if os.path.isdir(path):  # noqa: PTH112 - the path may be bytes
-        raise ModelFormatError(f"{title} is a folder; wanted {WANTED}; if it holds a SavedModel, {FREEZE}")
+        raise ModelFormatError(f"{title} is a folder without the file saved_model.pb; wanted a SavedModel, or {WANTED}")
     return parse(read_file(path, title, WANTED, TOO_LARGE), title), title
 
 
@@ -54,7 +49,7 @@ def parse(content: bytes, title: str) -> Any:
     if graph is not None and graph.node:
         return graph
     if _is_saved_model(content):
-        raise ModelFormatError(f"{title} is a SavedModel, whose variables lie in other files; {FREEZE}")
+        raise ModelFormatError(f"{title} is a SavedModel, whose variables lie in other files; load its folder")
     if graph is None:
         raise ModelFormatError(
             f"{title} is no frozen TensorFlow graph: its {len(content)} bytes are not a protobuf message of this kind, "
