@@ -66,7 +66,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Garbage collections of tests leave out what lives to the end: modules, and 20,000 tests."""
+    """Garbage collections of tests leave out what lives to the end: modules, and all tests."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_leftovers() -> Iterator[None]:
+    """Garbage collections of later modules leave out what the tests of a module leave in caches.
+
+    Else a collection takes a second in the middle of the suite, and some tests ask for several.
+    """
+    yield
     gc.collect()
     gc.freeze()
 
