@@ -6,6 +6,7 @@ INSTALL_OPTIONS ?=
 SUITE_OPTIONS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS := build/docs
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
 
 .PHONY: always run test test-together test-alone test-packages native-test bench lint docs clean
@@ -42,15 +43,16 @@ lint: $(STAMP)
 	scripts/check
 
 # The site in build/site; fails on a broken link.
-docs: .venv/.docs
-	$(BIN)/mkdocs build --strict
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/mkdocs build --strict
 
-# Needs neither a compiler nor treadle itself: the generator reads the sources.
-.venv/.docs: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > .venv/docs.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement .venv/docs.txt
-	touch .venv/.docs
+# Needs neither a compiler nor treadle itself: the generator reads the sources. An environment of its own, which can be
+# made while tests use the other one.
+$(DOCS)/.installed: pyproject.toml
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > $(DOCS)/docs.txt
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement $(DOCS)/docs.txt
+	touch $@
 
 # Rebuilt when what is compiled or installed changes. Python files are used from src: the installation maps each module
 # to its file, so it is made again when files come, go or move.
