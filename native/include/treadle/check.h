@@ -1,4 +1,4 @@
-// A small test harness: cases that register themselves, checks that report values, a watchdog.
+// A small test harness: cases that register themselves, checks that report values. Another process watches the cases.
 #pragma once
 
 #include <functional>
