@@ -208,10 +208,10 @@ TREADLE_TEST(faulty_operations_are_refused) {
     good.constants = {bits(1.0)};
     good.add(BinderOp::add, {0, 0});
     Listing bad = good;
-    bad.operations[0].op = 37;
-    check_rejected(bad, "operation 0: wanted a number in 0..37 (exclusive), got 37");
+    bad.operations[0].op = 1000;
+    check_rejected(bad, "(exclusive), got 1000");
     bad.operations[0].op = -1;
-    check_rejected(bad, "operation 0: wanted a number in 0..37");
+    check_rejected(bad, "operation 0: wanted a number in 0..");
     bad = good;
     bad.operands.push_back(0);
     check_rejected(bad, "operation 0: wanted 2 of 3 operands, got those from 0 to 3");
