@@ -20,8 +20,8 @@ _WINDOWS: dict[str, dict[str, Any]] = {
     "stride past shuffles": {"kernel": (3, 2), "strides": (5, 7)},
     "partial windows": {"kernel": (3, 3), "strides": (2, 3), "pads": (0, 1, 1, 0), "ceil_mode": True},
     "whole image": {"kernel": (13, 37)},
-    "far larger than the image": {"kernel": (60, 300), "pads": (60, 150, 60, 159), "dilations": (2, 1)},
-    "mostly before the image": {"kernel": (70, 90), "strides": (4, 50), "pads": (69, 89, 3, 5)},
+    "far larger than the image": {"kernel": (30, 80), "pads": (30, 40, 30, 49), "dilations": (2, 1)},
+    "mostly before the image": {"kernel": (40, 60), "strides": (4, 50), "pads": (39, 59, 3, 5)},
 }
 
 
