@@ -142,7 +142,8 @@ def main() -> int:
         "arena without reuse",
     )
     for result in results:
-        print_row(share_row(result))
+        if "shares" in result["engines"]["treadle"][0]:
+            print_row(share_row(result))
     versions = {name: found[0]["version"] for name, found in results[0]["engines"].items() if "," not in name}
     print("\n" + ", ".join(f"{name} {version}" for name, version in versions.items()))
     write_json(arguments.json, versions=versions, results=results)

@@ -42,7 +42,8 @@ def cpu_seconds() -> float:
 def shares(session: Any, *, first: bool) -> dict[str, float]:
     """The parts of treadle's memory beside imports: constants (with packed weights), an arena, machine code.
 
-    After a `first` load also `intermediates`, the size of an arena in which no two values shared memory; this compiles.
+    The plans of models with open dimensions do not tell theirs. After a `first` load also `intermediates`, the size of
+    an arena in which no two values shared memory; this compiles.
     """
     from treadle.compile import runner_of
 
@@ -79,7 +80,7 @@ def engine(name: str, model: str, inputs: str, outputs: str) -> tuple[dict[str, 
         result = run(feed)
     found["after"], found["peak"] = megabytes("VmRSS"), megabytes("VmHWM")
     session = getattr(run, "__self__", None)
-    if session is not None:
+    if session is not None and all(isinstance(dim, int) for tensor in session.inputs for dim in tensor.shape):
         found["shares"] = shares(session, first=found["helper"] > 0)
     from benches.harness.outputs import arrays
 
