@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from treadle.frontends.torch import fx
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.exported import add_outputs, start_graph
-from treadle.frontends.torch.stacks import Stack
+from treadle.frontends.torch.stacks import Stack, stacked
 from treadle.frontends.torch.tensor import Box, Missing
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
@@ -31,13 +31,14 @@ class Hole:
 
     number: int
     kind: type[Box | Number | Stack] = Box
+    depth: int = 1
 
 
 def with_holes(held: Any, values: list[Value]) -> Any:
     """Returns `held` with a hole in place of each tensor, number and stack, and appends their values to `values`."""
     if isinstance(held, Box | Number | Stack):
         values.append(held.read() if isinstance(held, Box) else held.value)
-        return Hole(len(values) - 1, type(held))
+        return Hole(len(values) - 1, type(held), held.depth if isinstance(held, Stack) else 1)
     if isinstance(held, list):
         return [with_holes(entry, values) for entry in held]
     if isinstance(held, dict):
@@ -49,7 +50,9 @@ def filled(held: Any, values: Sequence[Value], owner: str) -> Any:
     """Returns `held` with each hole replaced by its entry of `values`; `owner` is that of its tensors."""
     if isinstance(held, Hole):
         value = values[held.number]
-        return Box(value, owner=owner) if held.kind is Box else held.kind(value)
+        if held.kind is Stack:
+            return Stack(value, held.depth)
+        return Box(value, owner=owner) if held.kind is Box else Number(value)
     if isinstance(held, list):
         return [filled(entry, values, owner) for entry in held]
     if isinstance(held, dict):
@@ -90,13 +93,14 @@ class Scope:
         arguments: Sequence[Any],
         extra: int,
         structure: list[Any],
-        appended: list[str] | None = None,
+        appended: dict[str, int] | None = None,
     ) -> Template:
         """Returns the Template of the body `block`.
 
         Its inputs are the values of the scope, then `extra` ones that fill the holes of `arguments`. Building it
-        stores the structure of the body's results, with holes, in `structure`. With `appended` the body may append a
-        tensor to each list: these follow the results, and the names of the lists are stored there.
+        stores the structure of the body's results, with holes, in `structure`. With `appended` the body may append
+        tensors, or lists of them, to each list: these follow the results, one Stack for each list, whose depths are
+        stored there by the names of the lists.
         """
         count = len(self.values)
         inputs = tuple(Value(f"in_{number}") for number in range(count + extra))
@@ -108,13 +112,15 @@ class Scope:
             owner = "a tensor of the code around its branch or loop"
             env = {known: filled(held, given[:count], owner) for known, held in self._held.items()}
             before = {known: _entries(held) for known, held in env.items()}
+            around = [held for held in env.values() if isinstance(held, list)]
             results = self._run_block(inner, block, env, filled(list(arguments), given[count:], owner))
             changed = [known for known, entries in before.items() if _entries(env[known]) != entries]
-            if changed and (appended is None or not all(_is_longer(env[known], before[known]) for known in changed)):
+            if changed and appended is None:
                 raise Unsupported("a body that data decide about changes a list or dictionary of the code around it")
             if appended is not None:
-                appended[:] = changed
-                results = [*results, *(env[known][-1] for known in changed)]
+                stacks = {known: _appended(inner.b, env[known], before[known], around) for known in changed}
+                appended.update((known, stack.depth) for known, stack in stacks.items())
+                results = [*results, *(Box(stack.value) for stack in stacks.values())]
             faults.raise_all(name)
             made: list[Value] = []
             structure[:] = [with_holes(_result(inner.b, result), made) for result in results]
@@ -134,9 +140,19 @@ def _entries(held: Any) -> Any:
     return id(held)
 
 
-def _is_longer(held: Any, before: Any) -> bool:
-    """Returns True if a list has one more tensor at its end than `before`, and is the same otherwise."""
-    return isinstance(held, list) and isinstance(held[-1], Box) and _entries(held[:-1]) == before
+def _appended(b: Builder, held: Any, before: Any, around: Sequence[list[Any]]) -> Stack:
+    """Returns what a body has appended to a list, whose entries were `before`, as a Stack.
+
+    Raises Unsupported if it has changed the list otherwise, or appended one of the lists `around` it.
+    """
+    if isinstance(held, Stack) and before == []:
+        return held
+    if not isinstance(held, list) or not isinstance(before, list) or _entries(held[: len(before)]) != before:
+        raise Unsupported("a body changes a list or dictionary of the code around it by more than appending to it")
+    added = held[len(before) :]
+    if any(entry is other for entry in added for other in around):
+        raise Unsupported("a body appends a list of the code around it, which may change later")
+    return stacked(b, added)
 
 
 def _result(b: Builder, result: Any) -> Any:
@@ -173,13 +189,13 @@ def number_value(b: Builder, number: Any, dtype: DType) -> Value:
 
 def next_hole(held: Any) -> Any:
     """Returns the hole after `held`; what is no hole as it is."""
-    return Hole(held.number + 1, held.kind) if isinstance(held, Hole) else held
+    return replace(held, number=held.number + 1) if isinstance(held, Hole) else held
 
 
 def same_structure(one: Any, other: Any) -> bool:
     """Returns True if two structures have holes of one kind in the same places, and equal Python values."""
     if isinstance(one, Hole) and isinstance(other, Hole):
-        return one.kind is other.kind
+        return (one.kind, one.depth) == (other.kind, other.depth)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_structure, one, other))
     return type(one) is type(other) and bool(one == other)

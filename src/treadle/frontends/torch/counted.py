@@ -8,6 +8,7 @@ from typing import Any
 from treadle import dtypes
 from treadle.errors import TreadleError
 from treadle.frontends.core_bodies import needs_python, same_forms
+from treadle.frontends.faults import Fault
 from treadle.frontends.torch.bodies import (
     Hole,
     RunBlock,
@@ -32,12 +33,28 @@ MOST_UNROLLED = 1000
 IN_LIST = "a tensor that a loop carries, and which may be in a list"
 
 
-def is_long(body: Any, most: int) -> bool:
-    """Returns True if `most` iterations of a loop should not be unrolled, and nothing but their number ends it."""
+def is_long(body: Any, most: int, env: dict[str, Any]) -> bool:
+    """Returns True if `most` iterations of a loop should not be unrolled, and nothing but their number ends it.
+
+    Loops inside it count with their iterations, as far as `env` has the number.
+    """
     again = next(iter(body.outputs())).node()
     if again.kind() != "prim::Constant" or not again.output().toIValue():
         return False
-    return is_expression(most) or most * sum(1 for _ in _nodes(body)) > MOST_UNROLLED
+    return is_expression(most) or most * _unrolled(body, env) > MOST_UNROLLED
+
+
+def _unrolled(block: Any, env: dict[str, Any]) -> int:
+    """Returns how many nodes `block` has once the loops inside it are unrolled."""
+    total = 0
+    for node in block.nodes():
+        rounds = 1
+        if node.kind() == "prim::Loop":
+            count = next(iter(node.inputs()))
+            known = count.toIValue() if count.node().kind() == "prim::Constant" else env.get(count.debugName())
+            rounds = max(1, known) if type(known) is int and known < MOST_UNROLLED else 1
+        total += 1 + rounds * sum(_unrolled(inner, env) for inner in node.blocks())
+    return total
 
 
 def _nodes(block: Any) -> Iterator[Any]:
@@ -52,9 +69,9 @@ def counted(
 ) -> list[Any] | None:
     """Adds a loop of the native core and returns its results: the values that it carries, which begin as `first`.
 
-    Lists of `env` to which each iteration appends a tensor become stacks. Returns None if the loop has to be unrolled:
-    an iteration needs its number as a Python value, a carried value is no tensor or changes its shape, or a list is
-    changed in another way.
+    Empty lists of `env` to which each iteration appends tensors or lists of them, and which it does not read, become
+    stacks. Returns None if the loop has to be unrolled: an iteration needs its number as a Python value, a carried
+    value is no tensor or changes its shape, or a list is read or changed in another way.
     """
     b, name = importer.b, importer.b.name
     before = len(b.graph.nodes)
@@ -67,12 +84,12 @@ def counted(
         values: list[Value] = []
         state = [with_holes(held, values) for held in first]
         structure: list[Any] = []
-        appended: list[str] = []
+        appended: dict[str, int] = {}
         arguments = [Hole(0, Number), *map(next_hole, state)]
         template = scope.template(f"{name}.body", body, arguments, 1 + len(values), structure, appended)
         forms: list[Form] = [(dtypes.i64, ()), *((value.known_dtype, b.shape(value)) for value in values)]
         graph = template.build([*scope.forms(), *forms])
-    except (TreadleError, TypeError, RuntimeError):  # rules raise TypeError for numbers that only a run knows
+    except (Fault, TreadleError, TypeError, RuntimeError):  # rules raise TypeError for numbers that only a run knows
         del b.graph.nodes[before:]
         return None
     finally:
@@ -84,16 +101,33 @@ def counted(
         or not same_forms(values, after)
         or not same_forms(stacked, stacked)
         or needs_python(graph)
-        or any(entries or _holders(env, entries) > 1 for entries in lists)
+        or any(entries or _holders(env, entries) > 1 or _is_read(body, env, entries) for entries in lists)
     ):
         del b.graph.nodes[before:]
         return None
     operands = [b.scalar(most, dtypes.i64), None, *values, *scope.values]
     found = b.add_loop(operands, loop_body(graph, len(scope.values)), len(values), most)
-    for entries, value in zip(lists, found[len(values) :], strict=True):
+    for entries, value, depth in zip(lists, found[len(values) :], appended.values(), strict=True):
         names = [known for known, held in env.items() if held is entries]
-        env.update(dict.fromkeys(names, Stack(value)))
+        rounds, each, *rest = b.shape(value)
+        env.update(dict.fromkeys(names, Stack(b.reshape(value, [rounds * each, *rest]), depth)))
     return [filled(held, found, IN_LIST if lists else "") for held in state]
+
+
+def _is_read(body: Any, env: dict[str, Any], entries: list[Any]) -> bool:
+    """Returns True if `body` does more with the list `entries` than append to it, or has two names for it.
+
+    A body sees what one iteration has appended, not what those before have.
+    """
+    names = {known for known, held in env.items() if held is entries}
+    reads = {value.debugName() for value in body.outputs()}
+    used: set[str] = set()
+    for node in _nodes(body):
+        inputs = [value.debugName() for value in node.inputs()]
+        used.update(inputs)
+        reads.update(inputs[1:] if node.kind() == "aten::append" else inputs)
+        reads.update(value.debugName() for block in node.blocks() for value in block.outputs())
+    return bool(names & reads) or len(names & used) > 1
 
 
 def _holders(env: dict[str, Any], entries: list[Any]) -> int:

@@ -18,7 +18,7 @@ from treadle.frontends.torch.dtypes import NUMBERED
 from treadle.frontends.torch.python import FUNCTIONS, NUMERIC
 from treadle.frontends.torch.source import KEEPS_NO_STATE, inline, location, schema_of
 from treadle.frontends.torch.stacks import FUNCTIONS as OF_STACKS
-from treadle.frontends.torch.stacks import Stack, listed
+from treadle.frontends.torch.stacks import OF_LISTS, Stack, listed
 from treadle.frontends.torch.table import RULES
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
 
@@ -95,7 +95,7 @@ class Interpreter:
 
     def _node(self, node: Any, kind: str, args: list[Any], env: Env) -> list[Any]:
         if any(isinstance(argument, Stack) for argument in args):
-            if kind in OF_STACKS and isinstance(args[0], Stack):
+            if kind in OF_STACKS and isinstance(args[0], Stack) and (args[0].depth == 1 or kind in OF_LISTS):
                 return [OF_STACKS[kind](self.importer.b, *args)]
             if kind not in _CARRIES_ON:
                 args = listed(self.importer.b, env, args)
@@ -205,7 +205,7 @@ class Interpreter:
             return [MISSING] * node.outputsSize()
         if isinstance(most, Number) or isinstance(going, Number) or condition_depends_on_data(body):
             return repeat(self.importer, (most, going, state), body, env, run_block)
-        if going and is_long(body, most):
+        if going and is_long(body, most, env):
             found = counted(self.importer, most, state, body, env, run_block)
             if found is not None:
                 return found

@@ -11,22 +11,54 @@ from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.rules.shape import select
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.dim import is_expression
-from treadle.graph.shape import normalize_axis
+from treadle.graph.shape import equal_shapes, normalize_axis
 from treadle.graph.value import Value
+
+ENTRY = "a tensor of a list that a loop has filled"
+"""The owner of an entry: a write into it would have to change the list, and other entries that are the same tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A list of as many tensors as the first axis of `value` is long."""
+    """A list of as many tensors as the first axis of `value` is long.
+
+    With a `depth` of 2 it is a list of lists: the first axis is the outer one, the second the inner one; and so on.
+    """
 
     value: Value
+    depth: int = 1
 
-    def entries(self, b: Builder) -> list[Box]:
-        """Returns the tensors. Raises Unsupported if their number is not known."""
+    def entries(self, b: Builder) -> list[Any]:
+        """Returns the tensors, or lists of them. Raises Unsupported if their number is not known."""
         count = b.shape(self.value)[0]
         if is_expression(count):
             raise Unsupported("it reads a list that has one tensor for each iteration of a loop over an open dimension")
-        return [Box(select(b, self.value, 0, at)) for at in range(count)]
+        parts = [select(b, self.value, 0, at) for at in range(count)]
+        return [Box(part, owner=ENTRY) if self.depth == 1 else Stack(part, self.depth - 1).entries(b) for part in parts]
+
+
+def stacked(b: Builder, entries: list[Any]) -> Stack:
+    """Returns a list of tensors, or of lists of them, as a Stack.
+
+    Raises Unsupported if it is empty, or has tensors of several shapes or dtypes, lists of several lengths, or others.
+    """
+    parts: list[Stack] = []
+    for entry in entries:
+        if isinstance(entry, Box):
+            parts.append(Stack(entry.read(), 0))
+        elif isinstance(entry, Stack):
+            parts.append(entry)
+        elif isinstance(entry, list):
+            parts.append(stacked(b, entry))
+        else:
+            raise Unsupported(f"its list has a {type(entry).__name__}, not only tensors")
+    if len({(part.depth, part.value.known_dtype) for part in parts}) != 1:
+        raise Unsupported("its list has tensors of several dtypes, tensors beside lists, or nothing")
+    shape = b.shape(parts[0].value)
+    if not all(equal_shapes(b.shape(part.value), shape) for part in parts):
+        raise Unsupported("its list has tensors of several shapes, or lists of several lengths")
+    rows = [b.reshape(part.value, [1, *shape]) for part in parts]
+    return Stack(rows[0] if len(rows) == 1 else b.add("concat", *rows, axis=0), parts[0].depth + 1)
 
 
 def _stack(b: Builder, tensors: Stack, dim: int = 0) -> Box:
@@ -46,7 +78,7 @@ def _length(b: Builder, tensors: Stack) -> int:
 
 
 def _get(b: Builder, tensors: Stack, at: Any) -> Box:
-    return Box(select(b, tensors.value, 0, at))
+    return Box(select(b, tensors.value, 0, at), owner=ENTRY)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -55,7 +87,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::len": _length,
     "aten::stack": _stack,
 }
-"""Node kind -> its function, if its first argument is a Stack."""
+"""Node kind -> its function, if its first argument is a Stack of tensors."""
+
+OF_LISTS = frozenset({"aten::len"})
+"""Those that apply to a Stack of lists too. An entry of one is a list that the script may change."""
 
 
 def listed(b: Builder, env: dict[str, Any], args: list[Any]) -> list[Any]:

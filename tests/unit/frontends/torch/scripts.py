@@ -178,6 +178,87 @@ class Unrolled(nn.Module):
         return torch.stack(nested[0]).sum(0) + y.sum(), len(parts) + count, wide
 
 
+class NestedLists(nn.Module):
+    """Nested loops that fill a list of the outer one, and a list of lists."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int, torch.Tensor, int, torch.Tensor]:
+        parts: list[torch.Tensor] = []
+        rows: list[list[torch.Tensor]] = []
+        for step in range(x.size(0)):
+            row: list[torch.Tensor] = []
+            y = x[step]
+            for _ in range(3):
+                y = torch.tanh(y * 1.1)
+                parts.append(y)
+                row.append(y + step)
+            rows.append(row)
+        last: list[torch.Tensor] = rows[-1]
+        return torch.stack(parts), len(rows), parts[4] + parts[-1], len(last), rows[2][1]
+
+
+class LongInside(nn.Module):
+    """A loop in a loop, which alone fills the list: long together."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts: list[torch.Tensor] = []
+        for _ in range(40):
+            for step in range(60):
+                x = x * 0.999 + step
+                parts.append(x)
+        return torch.stack(parts)
+
+
+class ReadLists(nn.Module):
+    """Long loops whose iterations read, cut or share lists, each of which PyTorch sees whole."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, torch.Tensor]:
+        counted: list[torch.Tensor] = []
+        for _ in range(260):
+            counted.append(x + len(counted))
+        first: list[torch.Tensor] = []
+        for _ in range(260):
+            first.append(x)
+            x = x + first[0] * 0.01
+        cut: list[torch.Tensor] = []
+        for step in range(260):
+            cut.append(x * step)
+            if len(cut) > 2:
+                x = x + cut.pop(0) * 1e-4
+        shared: list[list[torch.Tensor]] = []
+        row: list[torch.Tensor] = []
+        for _ in range(260):
+            shared.append(row)
+            row.append(x)
+        y = x
+        for step in range(260):
+            y = y + counted[step] - first[259 - step]
+        return torch.stack(counted), torch.stack(first), torch.stack(cut), len(shared[0]), y
+
+
+class ChangedRow(nn.Module):
+    """Changes a list of a list that a loop has filled."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int, int]:
+        rows: list[list[torch.Tensor]] = []
+        for _ in range(400):
+            x = x * 0.99
+            rows.append([x, -x])
+        row = rows[1]
+        row.append(x)
+        return torch.stack(rows[1]), len(rows[1]), len(rows[2])
+
+
+class WritesEntry(nn.Module):
+    """Writes into an entry of a list that a loop has filled."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts: list[torch.Tensor] = []
+        for step in range(600):
+            parts.append(x + step)  # noqa: PERF401
+        parts[1].add_(1)
+        return torch.stack(parts)
+
+
 class WritesListed(nn.Module):
     """Writes into a tensor that is in a list."""
 

@@ -239,6 +239,47 @@ class TestControl:
         assert_same(run(session, (x,)), module(x), tolerance=1e-4)
         assert "loop" not in {node.op for node in session.graph.nodes}
 
+    @pytest.mark.parametrize(("steps", "native"), [(5, False), (400, True)])
+    def test_nested_loops_fill_lists(self, steps, native):
+        """
+        Several tensors an iteration, and lists of them: a long loop fills them in the native run.
+        """
+        module = scripts.NestedLists()
+        session = treadle.Session(scripted(module))
+        x = torch.randn(steps, 2)
+
+        assert_same(run(session, (x,)), module(x))
+        assert ("loop" in {node.op for node in session.graph.nodes}) == native
+
+    def test_loops_that_are_long_together_fill_a_list(self):
+        """
+        Each alone would be unrolled; together they run in the native run.
+        """
+        module = scripts.LongInside()
+        session = treadle.Session(scripted(module))
+        x = torch.randn(2)
+
+        assert_same(run(session, (x,)), module(x))
+        assert len(session.graph.nodes) < 100
+
+    @pytest.mark.parametrize("name", ["ReadLists", "ChangedRow"])
+    def test_lists_that_are_read_or_changed_have_all_their_entries(self, name):
+        """
+        Their length, first entries and aliases are those of PyTorch.
+        """
+        module = getattr(scripts, name)()
+        x = torch.randn(3)
+
+        assert_same(run(treadle.Session(scripted(module)), (x,)), module(x), tolerance=1e-4)
+
+    def test_an_entry_of_a_list_that_a_loop_has_filled_is_not_written(self):
+        """
+        The list would have to change with it.
+        """
+        session = treadle.Session(scripted(scripts.WritesEntry()))
+        with pytest.raises(UnsupportedModelError, match="a tensor of a list that a loop has filled in place"):
+            session.run({"x": np.ones(3, np.float32)})
+
     def test_a_tensor_that_a_loop_put_into_a_list_is_not_written(self):
         """
         PyTorch would change the list's last tensor, too.
