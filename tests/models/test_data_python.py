@@ -1,0 +1,125 @@
+"""Ops that run in Python behind sizes that depend on data: in the same run, with nothing compiled for a new size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+import treadle
+from tests.models.small import FLOAT, ModelWriter
+from tests.models.test_data_sizes import is_above, rows, rows_where
+
+
+class LRN(OpRun):
+    """Local response normalisation as ONNX defines it; the package's own leaves the last channel out of windows."""
+
+    op_domain = ""
+
+    def _run(self, x, alpha=None, beta=None, bias=None, size=None):
+        before, after = (size - 1) // 2, size // 2
+        padded = np.pad(x**2, [(0, 0), (before, after), (0, 0), (0, 0)])
+        total = sum(padded[:, at : at + x.shape[1]] for at in range(size))
+        return ((x / (bias + alpha / size * total) ** beta).astype(x.dtype),)
+
+
+def check(model: onnx.ModelProto, *feeds: dict[str, np.ndarray]) -> None:
+    """Assert that a session gives what the reference gives, on one thread and on several."""
+    reference = ReferenceEvaluator(model, new_ops=[LRN])
+    for threads in (1, 3):
+        session = treadle.Session(model, intra_op=threads, inter_op=threads)
+        for inputs in feeds:
+            for got, array in zip(session.run(inputs).values(), reference.run(None, inputs), strict=True):
+                assert (got.shape, got.dtype) == (array.shape, array.dtype)
+                np.testing.assert_allclose(got, array, rtol=1e-5, atol=1e-6)
+
+
+def normalised_rows() -> onnx.ModelProto:
+    """Layers, LRN (which has no kernel) and again layers on the rows of x whose sum is positive."""
+    w = ModelWriter()
+    kept = w.op("Relu", w.op("MatMul", rows_where(w, "x", is_above(w, "ReduceSum", "x", 0)), w.random(16, 8)))
+    wide = w.op("Unsqueeze", kept, axes=[2, 3])
+    y = w.op("Tanh", w.op("Squeeze", w.op("LRN", wide, size=3), axes=[2, 3]))
+    return w.model({"x": (FLOAT, [24, 16])}, {y: (FLOAT, ["kept", 8])}, opset=12)
+
+
+def found_after_python() -> onnx.ModelProto:
+    """Of rows that were chosen and went through Python, some are chosen again."""
+    w = ModelWriter()
+    kept = rows_where(w, "x", is_above(w, "ReduceSum", "x", 0))
+    made = w.op("Squeeze", w.op("LRN", w.op("Unsqueeze", kept, axes=[2, 3]), size=5), axes=[2, 3])
+    again = rows_where(w, made, is_above(w, "ReduceMax", made, 0.9))
+    y = w.op("MatMul", again, w.random(16, 4))
+    return w.model({"x": (FLOAT, [24, 16])}, {y: (FLOAT, ["n", 4]), made: (FLOAT, ["m", 16])}, opset=12)
+
+
+def counted_terms() -> onnx.ModelProto:
+    """TfIdfVectorizer, which the onnx package's reference runs, on the places that were found."""
+    w = ModelWriter()
+    places = w.op("Squeeze", w.op("NonZero", "x"), axes=[0])
+    y = w.op(
+        "TfIdfVectorizer", places, mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0,
+        ngram_counts=[0], ngram_indexes=[0, 1, 2], pool_int64s=[1, 3, 4],
+    )  # fmt: skip
+    z = w.op("Add", w.op("Relu", y), w.constant(np.float32([1, 2, 3])))
+    return w.model({"x": (FLOAT, [8])}, {z: (FLOAT, [3])}, opset=12)
+
+
+def places(*numbers: int) -> np.ndarray:
+    x = np.zeros(8, np.float32)
+    x[list(numbers)] = 1
+    return x
+
+
+@pytest.mark.parametrize("model", [normalised_rows(), found_after_python()], ids=["one size", "two sizes"])
+def test_python_ops_behind_sizes(model: onnx.ModelProto) -> None:
+    """
+    All numbers of rows, none too, on one thread and on several.
+    """
+    check(model, *({"x": rows(positive)} for positive in (5, 24, 0, 13, 1)))
+
+
+def test_ops_of_the_reference_behind_sizes() -> None:
+    """
+    An op that treadle does not know.
+    """
+    check(counted_terms(), *({"x": places(*found)} for found in ((1, 3), (4,), (1, 2, 3, 4, 7))))
+
+
+@pytest.mark.parametrize("make", [normalised_rows, found_after_python])
+def test_nothing_is_compiled_for_a_new_number_of_rows(make, tmp_path: Path) -> None:
+    """
+    And what Python runs is a step of the same run.
+    """
+    session = treadle.Session(make())
+    session.run({"x": rows(5)})
+    first = session.compiles
+    with treadle.trace(tmp_path / "trace.json") as recording:
+        for positive in (2, 7, 24, 11):
+            session.run({"x": rows(positive)})
+    assert session.compiles == first
+    assert {"non_zero", "data_stage", "lrn"} <= {event.op for event in recording.events}
+
+
+def test_a_failure_of_python_behind_sizes_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The session stays usable.
+    """
+    from onnx.reference.ops.op_tfidf_vectorizer import TfIdfVectorizer
+
+    session, whole = treadle.Session(counted_terms()), TfIdfVectorizer._run
+    wanted = session.run({"x": places(1, 3)})
+
+    def failing(*_: object, **__: object) -> None:
+        raise ArithmeticError("as the test wants")
+
+    monkeypatch.setattr(TfIdfVectorizer, "_run", failing)
+    with pytest.raises(treadle.errors.RunError, match=r"TfIdfVectorizer.*as the test wants"):
+        session.run({"x": places(1, 3)})
+    monkeypatch.setattr(TfIdfVectorizer, "_run", whole)
+    for name, array in session.run({"x": places(1, 3)}).items():
+        np.testing.assert_array_equal(array, wanted[name])
