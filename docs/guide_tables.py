@@ -69,9 +69,6 @@ def tensorflow_names() -> str:
 _OPSETS = {"": 26, "ai.onnx.ml": 5}
 """Domain -> the operator set up to which its operators are listed, that of the oldest onnx package treadle takes."""
 
-_WITHOUT_KERNEL = {"LRN"}
-"""Operators with a rule that the reference computes all the same."""
-
 _MICROSOFT_STEPS = {"Inverse", "Tokenizer"}
 """Operators of com.microsoft whose rules make Python steps."""
 
@@ -90,7 +87,7 @@ def onnx_ops() -> str:
             if schema.domain == domain:
                 first[schema.name] = min(first.get(schema.name, schema.since_version), schema.since_version)
         known = {name for name, version in first.items() if version <= _OPSETS[domain]}
-        native = set(rules) - _WITHOUT_KERNEL
+        native = set(rules)
         rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native)), "none"))
     native = set(microsoft_table.RULES) - _MICROSOFT_STEPS
     refused = _code(sorted(microsoft_refused.REFUSED))

@@ -26,7 +26,7 @@ from treadle.runtime.plans import Runnable
 SETTINGS = [(1, 1), (1, 8), (2, 1), (3, 2), (8, 8)]
 CLIENTS = 4
 
-WITHOUT_KERNEL = {"call", "lrn", "pick_channels"}
+WITHOUT_KERNEL = {"call", "pick_channels"}
 """Ops that run by their NumPy reference: always, but for pick_channels, which passes make where values are in blocks of
 channels."""
 

@@ -11,6 +11,7 @@ from treadle.passes.choose_precision import ChoosePrecision
 from treadle.passes.count_loops import CountLoops
 from treadle.passes.expand_conv_transpose import ExpandConvTranspose
 from treadle.passes.expand_einsum import ExpandEinsum
+from treadle.passes.expand_lrn import ExpandLrn
 from treadle.passes.flatten_volumes import FlattenVolumes
 from treadle.passes.fold_batch_norm import FoldBatchNorm
 from treadle.passes.fold_constants import FoldConstants
@@ -60,6 +61,7 @@ SIMPLIFY: Steps = [
     (SimplifyArithmetic(), "cheaper steps in the fused loops"),
     (FoldBatchNorm(), "it becomes weights, or arithmetic that an epilogue takes"),
     (ExpandConvTranspose(), "once batch normalisation is in its weights; before layouts and epilogues of convolutions"),
+    (ExpandLrn(), "before its steps are fused into other loops"),
     (FlattenVolumes(), "before layouts and epilogues of convolutions; transposed ones have become such"),
     (FuseLayerNorm(), "one pass over memory instead of seven; before its steps are fused into other loops"),
     (FuseSoftmax(), "likewise"),
@@ -68,7 +70,15 @@ SIMPLIFY: Steps = [
     (MergeCommon(), "what was written twice was rewritten to the same form by now"),
 ]
 
-_FOR_KERNELS = (WidenHalves, ExpandEinsum, ExpandConvTranspose, FlattenVolumes, FoldScales, AbsorbTransposes)
+_FOR_KERNELS = (
+    WidenHalves,
+    ExpandEinsum,
+    ExpandConvTranspose,
+    ExpandLrn,
+    FlattenVolumes,
+    FoldScales,
+    AbsorbTransposes,
+)
 
 PORTABLE: Steps = [step for step in SIMPLIFY if not isinstance(step[0], _FOR_KERNELS)]
 """The passes of SIMPLIFY without those that give what only kernels here take, or take better."""

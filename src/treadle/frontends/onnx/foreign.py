@@ -69,6 +69,9 @@ def add_call(
         function: Function = ForeignFunction(own, list(dtypes.values()))
         if proto.op_type == "Loop" and len(nodes) == 1 and len(dtypes) == len(names):
             function = LoopFunction(proto, own, dtypes)
+        if proto.op_type in _FOLDED and all(value.is_constant for value in reads.values()):
+            stored = function([value.data for value in reads.values() if value.data is not None])
+            return [builder.constant(array) for array in stored]
         version = versions.get(domain_of(proto.domain), 1)
         infer = _shape_rule(OnnxNode(proto, builder.name, version, (), builder.known), reads, dtypes)
         results = builder.add_call(list(reads.values()), list(dtypes.values()), function, infer, str(proto.op_type))
@@ -78,6 +81,9 @@ def add_call(
         for output in proto.output
     ]
 
+
+_FOLDED = frozenset({"Cast", "DequantizeLinear"})
+"""Operators that make tensors of weights in float8, which are computed when the model is loaded."""
 
 _SPELLINGS = {"GridSample": ("mode", "bilinear", {"bilinear": "linear", "bicubic": "cubic"})}
 """Operator -> an attribute whose values the reference knows as the newest version writes them: its default before, and

@@ -7,6 +7,9 @@ from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
 
+_LEAST_DEVIATION = 1e-9
+"""What MeanVarianceNormalization adds to standard deviations."""
+
 
 def batch_norm(node: OnnxNode, b: Builder) -> Value | None:
     if node.flag("training_mode", default=False) or len(node.outputs) > 1:
@@ -67,3 +70,31 @@ def lrn(node: OnnxNode, b: Builder) -> Value:
         beta=node.number("beta", 0.75),
         bias=node.number("bias", 1.0),
     )
+
+
+def lp_normalization(node: OnnxNode, b: Builder) -> Value | None:
+    """LpNormalization(x) -> x / the sum of |x|, or the root of that of x^2, along an axis; 0 where all x are 0."""
+    x, power = node.input(0), node.integer("p", 2)
+    if power not in (1, 2):
+        raise Fault(f"attribute 'p' must be 1 or 2, got {power}")
+    if x.dtype is None:
+        return None
+    over = {"axes": (node.axis(node.integer("axis", -1)),), "keepdims": True}
+    if power == 1:
+        norm = b.add("reduce_sum", b.add("abs", x), **over)
+    else:
+        norm = b.add("sqrt", b.add("reduce_sum", b.add("mul", x, x), **over))
+    is_zero = b.add("eq", norm, b.scalar(0, x.dtype))
+    return b.add("div", x, b.add("where", is_zero, b.scalar(1, x.dtype), norm))
+
+
+def mean_variance(node: OnnxNode, b: Builder) -> Value | None:
+    """MeanVarianceNormalization(x) -> (x - mean) / (standard deviation + 1e-9), over `axes`."""
+    x = node.input(0)
+    if x.dtype is None:
+        return None
+    stated = node.integers("axes")
+    over = {"axes": node.axes((0, 2, 3) if stated is None else stated), "keepdims": True}
+    centred = b.add("sub", x, b.add("reduce_mean", x, **over))
+    deviation = b.add("sqrt", b.add("reduce_mean", b.add("mul", centred, centred), **over))
+    return b.add("div", centred, b.add("add", deviation, b.scalar(_LEAST_DEVIATION, x.dtype)))
