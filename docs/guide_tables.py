@@ -69,6 +69,12 @@ def tensorflow_names() -> str:
 _OPSETS = {"": 26, "ai.onnx.ml": 5}
 """Domain -> the operator set up to which its operators are listed, that of the oldest onnx package treadle takes."""
 
+_STEPS = {"CategoryMapper"}
+"""Operators whose rules make Python steps."""
+
+_WITHOUT_REFERENCE = {"CastMap", "MaxRoiPool", "Multinomial"}
+"""Operators that neither treadle nor the onnx package computes."""
+
 _MICROSOFT_STEPS = {"Inverse", "Tokenizer"}
 """Operators of com.microsoft whose rules make Python steps."""
 
@@ -87,8 +93,10 @@ def onnx_ops() -> str:
             if schema.domain == domain:
                 first[schema.name] = min(first.get(schema.name, schema.since_version), schema.since_version)
         known = {name for name, version in first.items() if version <= _OPSETS[domain]}
-        native = set(rules)
-        rows.append((f"`{domain or 'ai.onnx'}`", _code(sorted(native)), _code(sorted(known - native)), "none"))
+        native = set(rules) - _STEPS
+        refused = known & _WITHOUT_REFERENCE
+        cells = (_code(sorted(names)) for names in (native, known - native - refused, refused))
+        rows.append((f"`{domain or 'ai.onnx'}`", *cells))
     native = set(microsoft_table.RULES) - _MICROSOFT_STEPS
     refused = _code(sorted(microsoft_refused.REFUSED))
     rows.append(("`com.microsoft`", _code(sorted(native)), _code(sorted(_MICROSOFT_STEPS)), refused))

@@ -1,11 +1,12 @@
 """Operator of ai.onnx.ml -> rule, one line each. What has no line here runs by ONNX's reference implementation."""
 
-from treadle.frontends.onnx.rules import features, linear_model, svm, tree_ensemble, trees
+from treadle.frontends.onnx.rules import categories, features, linear_model, svm, tree_ensemble, trees
 from treadle.frontends.onnx.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
     "ArrayFeatureExtractor": features.array_feature_extractor,
     "Binarizer": features.binarizer,
+    "CategoryMapper": categories.category_mapper,
     "Imputer": features.imputer,
     "LinearClassifier": linear_model.linear_classifier,
     "LinearRegressor": linear_model.linear_regressor,

@@ -262,3 +262,16 @@ def test_maps_need_a_score_for_each_label() -> None:
     with pytest.raises(RunError, match="output 'y0': ZipMap: wanted scores of 2 classes, got shape"):
         one.run({"x": X})
     assert session("ZipMap", X[:, :2], classlabels_int64s=[0, 1]).run({"x": X[:1, :2]})
+
+
+def test_categories_become_numbers_and_back() -> None:
+    """
+    What is no category becomes the default.
+    """
+    pairs = {"cats_strings": ["b", "a"], "cats_int64s": [7, 9]}
+    texts, numbers = np.array([["a", "b"], ["c", "a"]], object), np.array([[9, 7], [1, 9]])
+
+    assert run("CategoryMapper", texts, **pairs)[0].tolist() == [[9, 7], [-1, 9]]
+    assert run("CategoryMapper", numbers, default_string="none", **pairs)[0].tolist() == [["a", "b"], ["none", "a"]]
+    with pytest.raises(ModelError, match="'cats_strings' has 2 elements, 'cats_int64s' 1"):
+        session("CategoryMapper", numbers, cats_strings=["b", "a"], cats_int64s=[7])
