@@ -261,7 +261,20 @@ class Product:
             waiting = k.at(panel.waiting, k.mul(position, self.spec.rows[0] * self.width), dtype)
             panel = replace(panel, waiting=waiting)
         tile = k.at(k.scratch, k.mul(k.sub(row, first_spilled), self.width), dtype)
+        if self.spec.open_rows:
+            self._prefetch_for_epilogue(self.blocks.rows_of(number), panel, target, operands, row)
         self.blocks.emit(number, lambda height: self._sums(height, factors, panel, target, operands, row, tile))
+
+    def _prefetch_for_epilogue(
+        self, rows: Index, panel: Panel, c: ir.Value, operands: list[Operand], row: Index
+    ) -> None:
+        """Prefetches what the epilogue of a block of `rows` rows needs and waits for, before its last sums are made."""
+        if "full" not in self.spec.kinds and not self.epilogue.is_long:
+            return
+        with nullcontext() if panel.part is None else when(self.k, panel.part.last):
+            self.epilogue.prefetch(operands, rows, row, panel.column)
+            if self.epilogue.is_long:
+                self.epilogue.prefetch_result(c, self.args.out_row, rows)
 
     def _sums(
         self,
@@ -276,11 +289,8 @@ class Product:
         """A block of `height` rows: stored at once, or spilled to `tile` if its epilogue is long or its panel not
         full."""
         k, edge, vectors = self.k, self.spec.edge, self.spec.vectors
-        if "full" in self.spec.kinds or self.epilogue.is_long:
-            with nullcontext() if panel.part is None else when(k, panel.part.last):
-                self.epilogue.prefetch(operands, height, row, panel.column)
-                if self.epilogue.is_long:
-                    self.epilogue.prefetch_result(c, self.args.out_row, height)
+        if not self.spec.open_rows:
+            self._prefetch_for_epilogue(height, panel, c, operands, row)
 
         def spill(sums: list[ir.Value], vectors: int = vectors) -> None:
             self.epilogue.spill(sums, vectors, tile)

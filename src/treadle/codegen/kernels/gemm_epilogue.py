@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -60,35 +59,63 @@ class Epilogue:
         assert self.expr is not None, "only an epilogue has operands"
         return self.expr.operands[1 + number]
 
-    def prefetch(self, operands: list[Operand], rows: int, row: Index, column: Index) -> None:
+    def prefetch(self, operands: list[Operand], rows: Index, row: Index, column: Index) -> None:
         """Prefetches what `apply` will read of whole matrices for `rows` rows of a block from (row, column) on."""
         k = self.k
         for number, operand in enumerate(operands):
             if operand.kind != "full":
                 continue
             size = self.operand_dtype(number).size
-            for r, byte in product(range(rows), range(0, self.width * size, LINE)):
-                element = k.add(k.mul(operand.row_stride, k.add(row, r)), column)
-                prefetch(k, operand.base, k.add(k.mul(element, size), byte), near=True)
 
-    def prefetch_result(self, c: ir.Value, c_row: Index, rows: int) -> None:
+            def fetch(r: Index, operand: Operand = operand, size: int = size) -> None:
+                element = k.add(k.mul(operand.row_stride, k.add(row, r)), column)
+                for byte in range(0, self.width * size, LINE):
+                    prefetch(k, operand.base, k.add(k.mul(element, size), byte), near=True)
+
+            self._for_rows(rows, fetch)
+
+    def prefetch_result(self, c: ir.Value, c_row: Index, rows: Index) -> None:
         """Prefetches what `rows` rows of a block at `c` are stored to.
 
         Blocks that are finished together store a line for each of their rows at once: stores wait for each other.
         """
         k, size = self.k, self.result.size
-        for r, byte in product(range(rows), range(0, self.width * size, LINE)):
-            prefetch(k, c, k.add(k.mul(k.mul(c_row, r), size), byte), stored=True)
+
+        def fetch(r: Index) -> None:
+            for byte in range(0, self.width * size, LINE):
+                prefetch(k, c, k.add(k.mul(k.mul(c_row, r), size), byte), stored=True)
+
+        self._for_rows(rows, fetch)
+
+    def _for_rows(self, rows: Index, body: Callable[[Index], None]) -> None:
+        """Emits `body` for each of `rows` rows: side by side if the generator knows how many there are."""
+        if isinstance(rows, int):
+            for row in range(rows):
+                body(row)
+            return
+        with loop(self.k, 0, rows, name="row") as turn:
+            body(turn.index)
 
     def store_sums(
         self, sums: Sequence[ir.Value], c: ir.Value, c_row: Index, operands: list[Operand], row: Index, column: Index
     ) -> None:
         """Finish a whole block that is in registers; its first element is (row, column), to be stored at `c`."""
         k = self.k
-        for number, value in enumerate(sums):
-            r, v = divmod(number, self.vectors)
-            result = self.apply(value, operands, k.add(row, r), k.add(column, v * self.lanes), None)
-            store_value(k, result, c, k.add(k.mul(c_row, r), v * self.lanes), self.result)
+        for r in range(len(sums) // self.vectors):
+            here = self.operands_at(operands, k.add(row, r), column)
+            target = k.at(c, k.mul(c_row, r), self.result)
+            for v in range(self.vectors):
+                result = self.apply(sums[r * self.vectors + v], here, 0, v * self.lanes, None)
+                store_value(k, result, target, v * self.lanes, self.result)
+
+    def operands_at(self, operands: list[Operand], row: Index, column: Index) -> list[Operand]:
+        """The operands of a matrix that begins at (`row`, `column`) of this one."""
+        k, found = self.k, []
+        for number, operand in enumerate(operands):
+            past = k.mul(operand.row_stride, row) if operand.kind in ("row", "full") else 0
+            place = k.add(past, column) if operand.kind in ("column", "full") else past
+            found.append(replace(operand, base=k.at(operand.base, place, self.operand_dtype(number))))
+        return found
 
     def spill(self, sums: Sequence[ir.Value], vectors: int, tile: ir.Value) -> None:
         """Store raw sums, rows of `vectors` vectors, as a matrix of `width` columns at `tile`."""
