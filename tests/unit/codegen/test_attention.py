@@ -144,6 +144,31 @@ def test_open_sizes_get_the_bits_of_numbers(sample: dict[str, int], packed: int,
         np.testing.assert_array_equal(found, wanted, err_msg=f"{b}, {n}, {m}")
 
 
+def test_open_numbers_of_adjacent_queries_get_the_bits_of_numbers() -> None:
+    """
+    Where the elements of neighbouring queries are neighbours in memory, each block copies whole and partial vectors of
+    an open number of them.
+    """
+    perms = {"q_perm": (0, 1, 3, 2), "epilogue": Expr((f32,), (), (0,))}
+
+    def graph(n: int | str) -> Graph:
+        made = Graph("attention")
+        shapes = {"q": (1, 2, 24, n), "k": (1, 2, 31, 24), "v": (1, 2, 31, 20)}
+        operands = [made.input(name, f32, shape) for name, shape in shapes.items()]
+        made.outputs = [made.add("attention", operands, perms, name="y").output]
+        return made
+
+    opened = OpenSizes(graph("n"), n=48)
+    (spec,) = (call.spec for call in opened.calls if isinstance(call.spec, AttentionSpec))
+    assert spec.q_source == "rows"
+    for n in (1, 15, 16, 33, 64):
+        inputs = {"q": floats("q", 1, 2, 24, n), "k": floats("k", 1, 2, 31, 24), "v": floats("v", 1, 2, 31, 20)}
+        found = OpenSizes(graph("n"), n=48).run(inputs, n=n)[0]
+        static = graph(n)
+        infer(static, PassContext(detect()))
+        np.testing.assert_array_equal(found, run_graph(static, inputs, target=detect())["y"], err_msg=str(n))
+
+
 @pytest.mark.parametrize("queries", [1, 15, 16, 17, 100, 512])
 @pytest.mark.parametrize("keys", [1, 9, 77, 20_000])
 def test_blocks_cover_all_rows(queries: int, keys: int) -> None:

@@ -65,6 +65,13 @@ class Kernel:
             self._cache[key] = self._entry.load(address, name=f"a{number}", typ=I64)
         return self._cache[key]
 
+    def local(self, name: str, elements: int, dtype: DType) -> ir.Value:
+        """Memory of the call for `elements` of `dtype`, the same for the same `name` and size."""
+        key = (f"{name} {dtype.name}", elements)
+        if key not in self._cache:
+            self._cache[key] = self._entry.alloca(scalar(dtype), elements)
+        return self._cache[key]
+
     def args(self, kind: type[A], spec: KernelSpec) -> A:
         """The arguments of a kernel of `spec` by name: `k.args(SoftmaxArgs[ir.Value], spec)`."""
         return kind.unpacked(spec, self.arg)

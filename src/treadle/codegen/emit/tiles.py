@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import loop, when
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
-from treadle.codegen.emit.types import vector
-from treadle.codegen.emit.vectors import constant, lane_numbers
+from treadle.codegen.emit.types import lanes_of, vector
+from treadle.codegen.emit.vectors import constant, joined, lane_numbers
 from treadle.dtypes import DType
 
 _LANE_BYTES = 16
@@ -18,25 +18,22 @@ _LANE_BYTES = 16
 
 _MAX_TILE = 16
 
+_SMALLEST_MASKED = 4
+"""Bytes of the smallest elements that AVX2 loads and stores by masks."""
+
 
 def tile_size(k: Kernel, dtype: DType) -> int:
     """Returns the side of the tiles that suit `dtype` on this target."""
     return min(_MAX_TILE, k.target.lanes(dtype))
 
 
-def transpose(k: Kernel, rows: Sequence[ir.Value], dtype: DType) -> list[ir.Value]:
-    """result[i][j] = rows[j][i], for n vectors of n lanes, n a power of two."""
-    n = len(rows)
-    piece = min(n, _LANE_BYTES // dtype.size)
-    current = list(rows)
-    distance = piece // 2
+def _transpose_pieces(k: Kernel, rows: Sequence[ir.Value], piece: int) -> list[ir.Value]:
+    """result[c], lane p * piece + r = rows[r], lane p * piece + c, for n = `piece` vectors, a power of two."""
+    lanes = lanes_of(rows[0].type)
+    current, distance = list(rows), piece // 2
     while distance:
-        current = _stage(k, current, distance, *_interleave(n, piece))
+        current = _stage(k, current, distance, *_interleave(lanes, piece))
         distance //= 2
-    distance = piece
-    while distance < n:
-        current = _stage(k, current, distance, *_exchange(n, distance))
-        distance *= 2
     return current
 
 
@@ -45,13 +42,6 @@ def _interleave(n: int, piece: int) -> tuple[list[int], list[int]]:
     half = piece // 2
     low = [start + i // 2 + (i % 2) * n for start in range(0, n, piece) for i in range(piece)]
     return low, [lane + half for lane in low]
-
-
-def _exchange(n: int, distance: int) -> tuple[list[int], list[int]]:
-    """Returns lane numbers that swap blocks of `distance` lanes between two vectors."""
-    low = [n + j - distance if j & distance else j for j in range(n)]
-    high = [n + j if j & distance else j + distance for j in range(n)]
-    return low, high
 
 
 def _stage(k: Kernel, rows: list[ir.Value], distance: int, low: list[int], high: list[int]) -> list[ir.Value]:
@@ -76,13 +66,31 @@ def move_tile(
     dtype: DType,
     side: int,
 ) -> None:
-    """target[b * target_stride + a] = source[a * source_stride + b] for all a, b < side."""
-    rows = [load(k, source, k.mul(source_stride, a), dtype, side) for a in range(side)]
-    for b, value in enumerate(transpose(k, rows, dtype)):
-        store(k, value, target, k.mul(target_stride, b), dtype)
+    """target[b * target_stride + a] = source[a * source_stride + b] for all a, b < side.
+
+    Done by as many columns as an element fits a 16-byte piece: a load puts a piece where it belongs in a vector, so
+    that only shuffles within pieces remain.
+    """
+    piece = min(side, _LANE_BYTES // dtype.size)
+
+    def move(first: Index) -> None:
+        """Those of `piece` columns from `first` on."""
+        start = k.at(source, first, dtype)
+        places = [k.mul(source_stride, a) for a in range(side)]
+        pieces = [load(k, start, place, dtype, piece) for place in places]
+        rows = [joined(k, pieces[row::piece]) for row in range(piece)]
+        to = k.at(target, k.mul(target_stride, first), dtype)
+        for b, value in enumerate(_transpose_pieces(k, rows, piece)):
+            store(k, value, to, k.mul(target_stride, b), dtype)
+
+    if piece == side:
+        move(0)
+        return
+    with loop(k, 0, side, piece, name="columns") as columns:
+        move(columns.index)
 
 
-def move_edge(
+def move_part(
     k: Kernel,
     target: ir.Value,
     target_stride: Index,
@@ -94,31 +102,83 @@ def move_edge(
     *,
     fill: bool = False,
 ) -> None:
-    """Does `move_tile` for a < sizes[0] and b < sizes[1]; with `fill`, stores zeros for a from sizes[0] to `side`."""
-    count_a, count_b = sizes
-    if dtype.size < 4 and k.target.isa != "avx512":
-        with loop(k, 0, count_b, name="b") as column:
-            to = k.mul(column.index, target_stride)
-            with loop(k, 0, count_a, name="a") as row:
-                value = load(k, source, k.add(k.mul(row.index, source_stride), column.index), dtype)
-                store(k, value, target, k.add(to, row.index), dtype)
-            if fill:
-                with loop(k, count_a, side, name="rest") as row:
-                    store(k, constant(dtype, 0), target, k.add(to, row.index), dtype)
+    """Does `move_tile` for a < sizes[0] and b < sizes[1], neither above `side`; the rest is neither read nor written.
+
+    With `fill`, stores zeros for a from sizes[0] to `side`. A tile that is not whole is moved in local memory: so the
+    code of a tile, which is long, exists once.
+    """
+    whole_a, whole_b = (k.less(side - 1, size) for size in sizes)
+    whole = k.b.and_(whole_a, whole_b)
+    if not _has_masks(k, dtype):
+        with either(k, whole) as (tile, part):
+            with tile:
+                move_tile(k, target, target_stride, source, source_stride, dtype, side)
+            with part:
+                _move_elements(k, target, target_stride, source, source_stride, dtype, side, sizes, fill=fill)
         return
-    zero = ir.Constant(vector(dtype, side), None)
-    lanes_b = lane_mask(k, count_b, side)
-    nothing = lane_mask(k, 0, side)
-    rows = []
-    for a in range(side):
-        # A missing row is a masked load of the last row: one of unmapped memory is slow, even if it loads no lane.
-        offset = k.mul(source_stride, k.max(k.min(k.sub(count_a, 1), a), 0))
-        mask = k.b.select(k.less(a, count_a), lanes_b, nothing)
-        rows.append(load_masked(k, source, offset, dtype, mask, zero))
-    lanes_a = lane_mask(k, count_a, side)
-    for b, value in enumerate(transpose(k, rows, dtype)):
-        with when(k, k.less(b, count_b)):
-            if fill:
-                store(k, value, target, k.mul(target_stride, b), dtype)
-            else:
-                store_masked(k, value, target, k.mul(target_stride, b), dtype, lanes_a)
+    own_source, own_target = (k.local(name, side * side, dtype) for name in ("tile", "transposed"))
+    with when(k, k.b.not_(whole)):
+        _copy_rows(k, own_source, side, source, source_stride, dtype, side, sizes)
+        if fill:
+            with loop(k, sizes[0], side, name="rest") as row:
+                store(k, constant(dtype, 0, side), own_source, k.mul(row.index, side), dtype)
+    from_, from_stride = _either_array(k, whole, (source, source_stride), (own_source, side))
+    fits = whole_b if fill else whole
+    to, to_stride = _either_array(k, fits, (target, target_stride), (own_target, side))
+    move_tile(k, to, to_stride, from_, from_stride, dtype, side)
+    with when(k, k.b.not_(fits)):
+        columns = side if fill else sizes[0]
+        _copy_rows(k, target, target_stride, own_target, side, dtype, side, (sizes[1], columns))
+
+
+def _either_array(
+    k: Kernel, condition: ir.Value, one: tuple[ir.Value, Index], other: tuple[ir.Value, Index]
+) -> tuple[ir.Value, Index]:
+    """`one` where `condition` holds, else `other`: an address and a stride."""
+    return k.b.select(condition, one[0], other[0]), k.b.select(condition, *(as_i64(each[1]) for each in (one, other)))
+
+
+def _has_masks(k: Kernel, dtype: DType) -> bool:
+    """Whether the target has loads and stores of single lanes of `dtype`."""
+    return dtype.size >= _SMALLEST_MASKED or k.target.isa == "avx512"
+
+
+def _copy_rows(
+    k: Kernel,
+    target: ir.Value,
+    target_stride: Index,
+    source: ir.Value,
+    source_stride: Index,
+    dtype: DType,
+    side: int,
+    sizes: tuple[Index, Index],
+) -> None:
+    """target[a * target_stride + b] = source[a * source_stride + b] for a < sizes[0] and b < sizes[1] <= `side`."""
+    mask, zero = lane_mask(k, sizes[1], side), ir.Constant(vector(dtype, side), None)
+    with loop(k, 0, sizes[0], name="row") as row:
+        value = load_masked(k, source, k.mul(row.index, source_stride), dtype, mask, zero)
+        store_masked(k, value, target, k.mul(row.index, target_stride), dtype, mask)
+
+
+def _move_elements(
+    k: Kernel,
+    target: ir.Value,
+    target_stride: Index,
+    source: ir.Value,
+    source_stride: Index,
+    dtype: DType,
+    side: int,
+    sizes: tuple[Index, Index],
+    *,
+    fill: bool,
+) -> None:
+    """Does `move_part` element by element."""
+    count_a, count_b = sizes
+    with loop(k, 0, count_b, name="b") as column:
+        to = k.mul(column.index, target_stride)
+        with loop(k, 0, count_a, name="a") as row:
+            value = load(k, source, k.add(k.mul(row.index, source_stride), column.index), dtype)
+            store(k, value, target, k.add(to, row.index), dtype)
+        if fill:
+            with loop(k, count_a, side, name="rest") as row:
+                store(k, constant(dtype, 0), target, k.add(to, row.index), dtype)

@@ -19,7 +19,7 @@ from treadle.codegen.emit.loops import either, loop, switch, when
 from treadle.codegen.emit.math_exp import exp_weight
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
-from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
+from treadle.codegen.emit.tiles import move_part, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant, joined, like, splat, take
 from treadle.codegen.kernels.attention_mask import until_all_see, visible_keys
 from treadle.codegen.kernels.attention_query import Queries, SingleQuery
@@ -43,6 +43,18 @@ class Block:
     first: Index
     queries: Index
     vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The addresses of the matrices of a block, whose rows have `width` queries: the greatest score of each, the copied
+    queries, the scores and the result."""
+
+    peaks: ir.Value
+    panel: ir.Value
+    scores: ir.Value
+    result: ir.Value
+    width: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,25 +202,44 @@ class Attention:
         """The block of the query rows from `first`, of which there are `queries`, in no more vectors than needed."""
         k, lanes, most = self.k, self.lanes, self.spec.vectors
         vectors = k.min(k.div(k.add(queries, lanes - 1), lanes), most)
+        width = k.mul(vectors, lanes)
+        queries = k.min(queries, width)
+        scratch = self._scratch(matrices, width)
+        self._copy_queries(matrices.q, scratch, first, queries)
 
         def emit(count: int) -> None:
-            self.block(matrices, Block(first, k.min(queries, count * lanes), count))
+            self._attend(matrices, Block(first, queries, count), scratch)
 
         switch(k, as_i64(vectors), range(1, most + 1), emit)
+        self._write(matrices.out, scratch, first, queries)
 
     def block(self, matrices: Matrices, block: Block) -> None:
         """One block of query rows."""
+        scratch = self._scratch(matrices, block.vectors * self.lanes)
+        self._copy_queries(matrices.q, scratch, block.first, block.queries)
+        self._attend(matrices, block, scratch)
+        self._write(matrices.out, scratch, block.first, block.queries)
+
+    def _scratch(self, matrices: Matrices, width: Index) -> Scratch:
+        """Where the matrices of a block of `width` queries are."""
+        k, dtype = self.k, self.dtype
+        panel = k.at(k.scratch, width, dtype)
+        scores = k.at(panel, k.mul(self.args.depth, width), dtype)
+        return Scratch(k.scratch, panel, scores, k.at(scores, k.mul(matrices.keys, width), dtype), width)
+
+    def _copy_queries(self, q: ir.Value, scratch: Scratch, first: Index, queries: Index) -> None:
+        """panel[:, query] = q[first + query, :]"""
+        k, args, dtype = self.k, self.args, self.dtype
+        strides, sizes = (args.q_depth, args.q_row), (args.depth, queries)
+        start = k.at(q, k.mul(first, args.q_row), dtype)
+        copy_panel(k, self.spec.q_source, scratch.panel, start, strides, sizes, dtype, scratch.width)
+
+    def _attend(self, matrices: Matrices, block: Block, scratch: Scratch) -> None:
+        """The result of one block of query rows, which are in the panel."""
         k, args, dtype = self.k, self.args, self.dtype
         width = block.vectors * self.lanes
-        peaks = k.scratch
-        panel = k.at(peaks, width, dtype)
-        scores = k.at(panel, k.mul(args.depth, width), dtype)
-        result = k.at(scores, k.mul(matrices.keys, width), dtype)
-        q = k.at(matrices.q, k.mul(block.first, args.q_row), dtype)
-        strides, sizes = (args.q_depth, args.q_row), (args.depth, block.queries)
-        copy_panel(k, self.spec.q_source, panel, q, strides, sizes, dtype, width)
-
-        factors = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
+        peaks, scores, result = scratch.peaks, scratch.scores, scratch.result
+        factors = Factors(matrices.k, args.k_row, self.k_depth, scratch.panel, width)
         keys: Index = matrices.keys
         if self.spec.hides:
             masks = self._masks(block)
@@ -238,7 +269,6 @@ class Attention:
             values = Factors(paired, 1, args.width, scores, width)
         rows = _Rows("width", self.spec.width_rows, args.large_width_blocks, args.width_blocks)
         self._product(rows, values, (turns, self.spec.whole_keys), block.vectors, store_result)
-        self._write(matrices.out, result, block)
 
     def _scores(
         self, matrices: Matrices, block: Block, factors: Factors, scores: ir.Value, peaks: ir.Value, keys: Index
@@ -314,12 +344,12 @@ class Attention:
         k, lanes, dtype = self.k, self.lanes, self.dtype
         peak, masks = Fold("peak", dtype), self._masks(block)
         tops = [load(k, peaks, v * lanes, dtype, lanes) for v in range(block.vectors)]
-        scores = []
-        for number, value in enumerate(sums):
-            r, v = divmod(number, block.vectors)
-            first = k.add(block.first, v * lanes)
-            scores.append(self.epilogue.apply(value, matrices.epilogue, k.add(row, r), first, masks[v]))
-            tops[v] = peak.join(k, scores[-1], tops[v])
+        scores: list[ir.Value] = []
+        for r in range(len(sums) // block.vectors):
+            operands = self.epilogue.operands_at(matrices.epilogue, k.add(row, r), block.first)
+            for v in range(block.vectors):
+                scores.append(self.epilogue.apply(sums[len(scores)], operands, 0, v * lanes, masks[v]))
+                tops[v] = peak.join(k, scores[-1], tops[v])
         self._store(tops, peaks, 0, block.vectors)
         return scores
 
@@ -401,21 +431,17 @@ class Attention:
             low, high = (load(k, row, at.index, bf16, lanes) for row in rows)
             store(k, join_bf16(k, low, high), target, k.add(k.mul(pair.index, args.width), at.index), self.dtype)
 
-    def _write(self, out: ir.Value, result: ir.Value, block: Block) -> None:
-        """out[query, :] = result[:, query] for the queries of the block."""
+    def _write(self, out: ir.Value, scratch: Scratch, first: Index, queries: Index) -> None:
+        """out[first + query, :] = result[:, query] for the queries of a block."""
         k, args, dtype = self.k, self.args, self.dtype
-        side, lanes_wide = tile_size(k, dtype), block.vectors * self.lanes
-        target = k.at(out, k.mul(block.first, args.out_row), dtype)
-        with loop(k, 0, block.queries, side, name="query") as query, loop(k, 0, args.width, side, name="at") as at:
+        side, lanes_wide, result = tile_size(k, dtype), scratch.width, scratch.result
+        target = k.at(out, k.mul(first, args.out_row), dtype)
+        with loop(k, 0, queries, side, name="query") as query, loop(k, 0, args.width, side, name="at") as at:
             to = k.at(target, k.add(k.mul(query.index, args.out_row), at.index), dtype)
             from_ = k.at(result, k.add(k.mul(at.index, lanes_wide), query.index), dtype)
             if self.spec.whole_tiles:
                 move_tile(k, to, args.out_row, from_, lanes_wide, dtype, side)
             else:
-                sizes = k.sub(args.width, at.index), k.sub(block.queries, query.index)
-                with either(k, k.less(side - 1, k.min(*sizes))) as (whole, edge):
-                    with whole:
-                        move_tile(k, to, args.out_row, from_, lanes_wide, dtype, side)
-                    with edge:
-                        within = k.min(sizes[0], side), k.min(sizes[1], side)
-                        move_edge(k, to, args.out_row, from_, lanes_wide, dtype, side, within)
+                sizes = k.sub(args.width, at.index), k.sub(queries, query.index)
+                within = k.min(sizes[0], side), k.min(sizes[1], side)
+                move_part(k, to, args.out_row, from_, lanes_wide, dtype, side, within)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at, segments
 from treadle.codegen.emit.rows import copy_row, fill_row, word
-from treadle.codegen.emit.tiles import move_edge, move_tile
+from treadle.codegen.emit.tiles import move_part
 from treadle.codegen.emit.vectors import interleave, take
 from treadle.dtypes import DType
 from treadle.plan.kernels.copy import (
@@ -93,11 +93,7 @@ def emit_copy_tiles(k: Kernel, spec: CopyTilesSpec) -> None:
             rows, columns = k.min(k.sub(size_a, a), side), k.min(k.sub(size_b, b), side)
             target = k.at(k.pointer(0), k.add(k.add(target_base, a), k.mul(b, target_b)), dtype)
             source = k.at(k.pointer(1), k.add(k.add(source_base, b), k.mul(a, source_a)), dtype)
-            with either(k, k.b.and_(k.less(side - 1, rows), k.less(side - 1, columns))) as (full, edge):
-                with full:
-                    move_tile(k, target, target_b, source, source_a, dtype, side)
-                with edge:
-                    move_edge(k, target, target_b, source, source_a, dtype, side, (rows, columns))
+            move_part(k, target, target_b, source, source_a, dtype, side, (rows, columns))
 
 
 def emit_copy_interleaved(k: Kernel, spec: CopyInterleavedSpec) -> None:

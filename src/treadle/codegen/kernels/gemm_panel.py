@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store
-from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
+from treadle.codegen.emit.tiles import move_part, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant
 from treadle.dtypes import DType
 
@@ -20,7 +20,7 @@ def copy_panel(
     strides: tuple[Index, Index],
     sizes: tuple[Index, Index],
     dtype: DType,
-    width: int,
+    width: Index,
 ) -> None:
     """target[t * width + c] = b[t * strides[0] + c * strides[1]] for t < sizes[0], c < sizes[1]; zero up to width.
 
@@ -39,11 +39,25 @@ def copy_panel(
 
 
 def _copy_rows(
-    k: Kernel, target: ir.Value, source: ir.Value, stride: Index, depth: Index, columns: Index, dtype: DType, width: int
+    k: Kernel,
+    target: ir.Value,
+    source: ir.Value,
+    stride: Index,
+    depth: Index,
+    columns: Index,
+    dtype: DType,
+    width: Index,
 ) -> None:
     """target[t * width + c] = c < columns ? source[t * stride + c] : 0, for t < depth, c < width."""
     lanes = k.target.lanes(dtype)
     zero = constant(dtype, 0.0, lanes)
+    if not isinstance(width, int):
+        with loop(k, 0, width, lanes, name="vector") as vector:
+            mask = lane_mask(k, k.max(k.sub(columns, vector.index), 0), lanes)
+            with loop(k, 0, depth, name="row") as row:
+                value = load_masked(k, source, k.add(k.mul(row.index, stride), vector.index), dtype, mask, zero)
+                store(k, value, target, k.add(k.mul(row.index, width), vector.index), dtype)
+        return
     with either(k, k.less(width - 1, columns)) as (whole, edge):
         with whole, loop(k, 0, depth, name="row") as row:
             read, write = k.mul(row.index, stride), k.mul(row.index, width)
@@ -60,7 +74,14 @@ def _copy_rows(
 
 
 def _copy_columns(
-    k: Kernel, target: ir.Value, source: ir.Value, stride: Index, depth: Index, columns: Index, dtype: DType, width: int
+    k: Kernel,
+    target: ir.Value,
+    source: ir.Value,
+    stride: Index,
+    depth: Index,
+    columns: Index,
+    dtype: DType,
+    width: Index,
 ) -> None:
     """target[t * width + c] = c < columns ? source[c * stride + t] : 0, for t < depth, c < width."""
     side = tile_size(k, dtype)
@@ -68,19 +89,21 @@ def _copy_columns(
         here = k.max(k.min(k.sub(columns, column.index), side), 0)
         from_ = k.at(source, k.mul(column.index, stride), dtype)
         to = k.at(target, column.index, dtype)
-        whole = k.mul(k.div(depth, side), side)
-        tiles = k.b.select(k.less(side - 1, here), as_i64(whole), as_i64(0))
-        with loop(k, 0, tiles, side, name="tile") as step:
-            to_at = k.at(to, k.mul(step.index, width), dtype)
-            move_tile(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side)
-        with loop(k, tiles, depth, side, name="edge") as step:
+        with loop(k, 0, depth, side, name="tile") as step:
             to_at = k.at(to, k.mul(step.index, width), dtype)
             sizes = here, k.min(k.sub(depth, step.index), side)
-            move_edge(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side, sizes, fill=True)
+            move_part(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side, sizes, fill=True)
 
 
 def _copy_column_tiles(
-    k: Kernel, target: ir.Value, source: ir.Value, stride: Index, depth: Index, columns: Index, dtype: DType, width: int
+    k: Kernel,
+    target: ir.Value,
+    source: ir.Value,
+    stride: Index,
+    depth: Index,
+    columns: Index,
+    dtype: DType,
+    width: Index,
 ) -> None:
     """target[t * width + c] = source[c * stride + t], for t < depth, c < columns, both multiples of the lanes."""
     side = tile_size(k, dtype)
@@ -100,7 +123,7 @@ def _copy_strided(
     depth: Index,
     columns: Index,
     dtype: DType,
-    width: int,
+    width: Index,
 ) -> None:
     """target[t * width + c] = c < columns ? source[t * strides[0] + c * strides[1]] : 0, element by element."""
     with loop(k, 0, depth, name="row") as row:

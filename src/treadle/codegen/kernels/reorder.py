@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.ranges import segments
-from treadle.codegen.emit.tiles import move_edge, move_tile
+from treadle.codegen.emit.tiles import move_part
 from treadle.plan.kernels.reorder import ReorderArgs, ReorderSpec
 
 
@@ -25,18 +25,10 @@ def emit_reorder(k: Kernel, spec: ReorderSpec) -> None:
 
     def move(plain: ir.Value, blocked: ir.Value, rows: Index, columns: Index) -> None:
         """Moves one tile of `rows` channels and `columns` pixels."""
-        whole = k.b.and_(k.less(side - 1, rows), k.less(side - 1, columns))
-        with either(k, whole) as (full, edge):
-            with full:
-                if to_blocked:
-                    move_tile(k, blocked, block, plain, pixels, dtype, side)
-                else:
-                    move_tile(k, plain, pixels, blocked, block, dtype, side)
-            with edge:
-                if to_blocked:
-                    move_edge(k, blocked, block, plain, pixels, dtype, side, (rows, columns), fill=True)
-                else:
-                    move_edge(k, plain, pixels, blocked, block, dtype, side, (columns, rows))
+        if to_blocked:
+            move_part(k, blocked, block, plain, pixels, dtype, side, (rows, columns), fill=True)
+        else:
+            move_part(k, plain, pixels, blocked, block, dtype, side, (columns, rows))
 
     with segments(k, begin, end, tiles, "plane") as (plane, first, last):
         number = k.rem(plane, blocks)
