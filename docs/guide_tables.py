@@ -97,7 +97,7 @@ def onnx_ops() -> str:
         refused = known & _WITHOUT_REFERENCE
         cells = (_code(sorted(names)) for names in (native, known - native - refused, refused))
         rows.append((f"`{domain or 'ai.onnx'}`", *cells))
-    native = set(microsoft_table.RULES) - _MICROSOFT_STEPS
+    native = {*microsoft_table.RULES, *microsoft_table.SEARCHES} - _MICROSOFT_STEPS
     refused = _code(sorted(microsoft_refused.REFUSED))
     rows.append(("`com.microsoft`", _code(sorted(native)), _code(sorted(_MICROSOFT_STEPS)), refused))
     return _table(("domain", "by kernels", "by reference, as Python steps", "refused"), rows)

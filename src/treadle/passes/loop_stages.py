@@ -230,7 +230,7 @@ def _body(node: Node, changing: _Changing, *, is_counted: bool) -> StageBody:
             axes = changing[position]
             shape = made.names.shape(formal.name, value.static_shape, axes)
             made.add(formal, shape)
-            made.hints.update((str(shape[axis]), size) for axis, size in axes.items() if size > 1)
+            made.hints.update((str(shape[axis]), size) for axis, size in axes.items() if size > 0)
         elif position < form.carried + form.sliced:
             made.add(formal, made.names.shape(formal.name, value.static_shape[1:]))
         else:

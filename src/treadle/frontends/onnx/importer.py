@@ -1,5 +1,6 @@
 """From a parsed ONNX model to a Graph: walks the nodes in order and lets each one's rule build core nodes."""
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -26,9 +27,12 @@ from treadle.frontends.onnx.foreign import (
 )
 from treadle.frontends.onnx.from_bytes import numbers_of_bytes
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
+from treadle.frontends.onnx.greedy_search import greedy_search
 from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
 from treadle.frontends.onnx.loops import Imported, Retries
+from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
 from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
+from treadle.frontends.onnx.microsoft_table import SEARCHES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
 from treadle.frontends.onnx.names import execution_order, node_name, place, reads
 from treadle.frontends.onnx.node import OnnxNode
@@ -303,6 +307,11 @@ class _Importer(ControlFlow):
         function = self._functions.get(key_of(proto))
         if function is not None:
             return self._called(function, proto, name, scope)
+        if domain_of(proto.domain) == MICROSOFT and proto.op_type in SEARCHES:
+            nodes, result = greedy_search(proto, name, scope.versions[""])
+            inner = Scope(ChainMap({}, scope.env), scope.versions, scope.prefix)
+            self._nodes(nodes, inner)
+            return [self._look_up(result, inner)]
         before = len(self._graph.nodes)
         if proto.op_type == "Identity" and isinstance(same := scope.env.get(proto.input[0]), Opaque):
             return [same]

@@ -207,6 +207,20 @@ SIGNATURES: dict[str, Signature] = {
             _ATTENTION,
             "num_heads",
         ),
+        _signature(
+            "GreedySearch",
+            "input_ids:I max_length:I min_length:I? repetition_penalty:F? vocab_mask:I? prefix_vocab_mask:I? "
+            "attention_mask:I?",
+            "sequences:I",
+            {
+                **dict.fromkeys(("decoder", "encoder", "init_decoder"), AttributeProto.GRAPH),
+                **dict.fromkeys(("decoder_start_token_id", "eos_token_id", "model_type", "no_repeat_ngram_size"), _INT),
+                **dict.fromkeys(("pad_token_id", "vocab_size"), _INT),
+            },
+            "decoder",
+            "eos_token_id",
+            "pad_token_id",
+        ),
         _signature("NGramRepeatBlock", "input_ids:L scores:F", "scores_out:F", {"ngram_size": _INT}, "ngram_size"),
         _signature("NhwcConv", "X:R W:R B:R?", "Y:R", _CONV),
         _signature(

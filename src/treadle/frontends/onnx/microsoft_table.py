@@ -28,6 +28,9 @@ from treadle.frontends.onnx.rules.rule import Rule
 
 _QUANTIZATION = "its numbers and scales must be f32 and integers of 8, 16 or 32 bits, the shapes of its scales known"
 
+SEARCHES = ("GreedySearch",)
+"""Operators that the importer replaces by a loop around the graph in an attribute of theirs."""
+
 RULES: dict[str, Rule] = {
     "Attention": attention.attention,
     "BiasAdd": fused.bias_add,

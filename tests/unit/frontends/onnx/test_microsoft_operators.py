@@ -9,12 +9,12 @@ import treadle
 from treadle.errors import UnsupportedModelError
 from treadle.frontends.onnx.microsoft import IN_STANDARD_DOMAIN, SIGNATURES
 from treadle.frontends.onnx.microsoft_refused import REFUSED
-from treadle.frontends.onnx.microsoft_table import RULES
+from treadle.frontends.onnx.microsoft_table import RULES, SEARCHES
 
 
 def test_each_rule_has_a_signature_and_no_refusal() -> None:
-    assert set(RULES) == set(SIGNATURES)
-    assert not set(RULES) & set(REFUSED)
+    assert {*RULES, *SEARCHES} == set(SIGNATURES)
+    assert not {*RULES, *SEARCHES} & set(REFUSED)
 
 
 def test_no_operator_of_onnxruntime_is_forgotten() -> None:
@@ -25,7 +25,7 @@ def test_no_operator_of_onnxruntime_is_forgotten() -> None:
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
     theirs = {schema.name for schema in get_all_operator_schema() if schema.domain == "com.microsoft"}
-    assert set(RULES) | set(REFUSED) == theirs | IN_STANDARD_DOMAIN
+    assert {*RULES, *SEARCHES, *REFUSED} == theirs | IN_STANDARD_DOMAIN
 
 
 def test_a_refusal_says_why() -> None:
