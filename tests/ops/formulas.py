@@ -188,6 +188,7 @@ def _roi_align(case: Case) -> Array:
 
 def _attention(case: Case) -> Array:
     operands = _wide(case)
+    sink = operands.pop() if case.attrs.get("sink") else None
     perms = [case.attrs.get(f"{name}_perm", range(a.ndim)) for name, a in zip("qkv", operands, strict=False)]
     q, k, v = (array.transpose(perm) for array, perm in zip(operands, perms, strict=False))
     if "repeats" in case.attrs:
@@ -198,7 +199,10 @@ def _attention(case: Case) -> Array:
         scores = np.where(operands[3], scores, -np.inf)
     elif "epilogue" in case.attrs:
         scores = scores * 0.25 + (operands[3] if len(operands) == 4 else 0)
-    found = np.einsum("...ij,...jd->...id", _shares(scores, -1, safe="safe" in case.attrs), v)
+    if sink is not None:
+        scores = np.concatenate([scores, np.broadcast_to(sink, (*scores.shape[:-1], 1))], -1)
+    shares = _shares(scores, -1, safe="safe" in case.attrs)
+    found = np.einsum("...ij,...jd->...id", shares[..., : k.shape[-2]], v)
     return found.transpose(case.attrs["out_perm"]) if "out_perm" in case.attrs else found
 
 

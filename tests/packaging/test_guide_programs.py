@@ -127,7 +127,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "onnxruntime.md: import treadle.compat.onnxruntime\n": ("", "onnxruntime.InferenceSession", ""),
     "tensorflow.md: import treadle.compat": ("", "", ""),
     "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
-    "tensorflow.md: session = treadle.Session": (GRAPH, "", ""),
+    'tensorflow.md: session = treadle.Session("model.pb"': (GRAPH, "", ""),
     "tensorflow.md: graph_def = ": (GRAPH, "", ""),
     "tensorflow.md: import treadle\n": ("", "", ""),
     "pytorch.md: import treadle.compat.torch as torch\n\n": ("", "", ""),
@@ -140,7 +140,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
 NOT_RUN = {
     "threads.md: treadle.threads.set_matmul_provider": "needs MKL, OpenBLAS and oneDNN",
     "onnxruntime.md: python -m": "a program of the user's",
-    "tensorflow.md: from tensorflow.python": "TensorFlow's own program, which saves a model",
+    'tensorflow.md: session = treadle.Session("folder"': "a SavedModel of the user's",
     "pytorch.md: import treadle.compat.torch as torch": "the one line that changes",
 }
 
@@ -150,7 +150,7 @@ def blocks() -> dict[str, str]:
     found = {}
     for page in sorted((ROOT / "docs" / "guide").glob("*.md")):
         for block in BLOCK.findall(page.read_text(encoding="utf-8")):
-            text = re.sub(r"^ {4}(?:  (?=from tensorflow))?", "", block, flags=re.MULTILINE)
+            text = re.sub(r"^ {4}", "", block, flags=re.MULTILINE)
             title = f"{page.name}: {text}"
             keys = [key for key in (*PROGRAMS, *NOT_RUN) if title.startswith(key)]
             found[max(keys, key=len, default=title)] = text

@@ -109,7 +109,7 @@ def test_long_keys_and_values_are_read_from_packed_rows(target: Target) -> None:
 
 @pytest.mark.parametrize("repeats", [1, 4])
 @pytest.mark.parametrize(
-    ("sample", "packed"), [({"b": 2, "n": 16, "m": 24}, 0), ({"b": 2, "n": 2000, "m": 9000}, 2)], ids=["small", "long"]
+    ("sample", "packed"), [({"b": 2, "n": 16, "m": 24}, 0), ({"b": 2, "n": 2000, "m": 90000}, 2)], ids=["small", "long"]
 )
 def test_open_sizes_get_the_bits_of_numbers(sample: dict[str, int], packed: int, repeats: int) -> None:
     """

@@ -10,7 +10,7 @@ from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.types import lanes_of, vector
-from treadle.codegen.emit.vectors import constant, joined, lane_numbers
+from treadle.codegen.emit.vectors import constant, joined, lane_numbers, zeros
 from treadle.dtypes import DType
 
 _LANE_BYTES = 16
@@ -121,7 +121,7 @@ def move_part(
         _copy_rows(k, own_source, side, source, source_stride, dtype, side, sizes)
         if fill:
             with loop(k, sizes[0], side, name="rest") as row:
-                store(k, constant(dtype, 0, side), own_source, k.mul(row.index, side), dtype)
+                store(k, zeros(dtype, side), own_source, k.mul(row.index, side), dtype)
     from_, from_stride = _either_array(k, whole, (source, source_stride), (own_source, side))
     fits = whole_b if fill else whole
     to, to_stride = _either_array(k, fits, (target, target_stride), (own_target, side))

@@ -32,6 +32,11 @@ def constant(dtype: DType, value: float, lanes: int = 1) -> ir.Constant:
     return _everywhere(vector(dtype, lanes), repr(float(value)) if dtype.is_float else str(int(value)))
 
 
+def zeros(dtype: DType, lanes: int) -> ir.Constant:
+    """A vector of zeros as memory holds them, for dtypes too that no arithmetic has."""
+    return ir.Constant(vector(dtype, lanes), None)
+
+
 def like(value: ir.Value, number: float) -> ir.Constant:
     """The constant `number` with the type of `value`."""
     integer = isinstance(element_of(value.type), ir.IntType)
