@@ -58,23 +58,11 @@ std::shared_ptr<Program> branching(std::int64_t cells, std::int64_t expected) {
     rest->set_ahead([branch = std::move(branch)](DataStage& stage, auto args, auto pointers) {
         run_data_branch(branch, stage, args, pointers);
     });
-    StepSpec step;
-    step.host = make_data_stage(std::move(rest), {7, cells}, {});
-    step.pointers = {{0, 0}, {1, 0}, {2, 0}};
-    step.cost_ns = kCostly;
-    Builder builder;
-    builder.buffers.clear();
-    for (std::int64_t i = 0; i < 3; ++i) builder.buffers.push_back({BufferKind::bound, i});
-    builder.add(std::move(step));
-    return builder.build();
+    return sized_step(make_data_stage(std::move(rest), {7, cells}, {}));
 }
 
 Cells run(Program& program, Team& team, std::uint8_t condition, Cells cells) {
-    SizedMemory output;
-    void* bound[] = {&output, &condition, cells.data()};
-    team.run(program, bound);
-    const auto* const found = reinterpret_cast<const std::int64_t*>(output.memory->data());
-    return {found, found + output.shape.at(0)};
+    return run_sized(program, team, &condition, cells.data());
 }
 
 }  // namespace

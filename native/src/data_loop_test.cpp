@@ -102,24 +102,12 @@ std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std
     rest->set_ahead([loop = std::move(loop)](DataStage& stage, auto args, auto pointers) {
         run_data_loop(loop, stage, args, pointers);
     });
-    StepSpec step;
-    step.host = make_data_stage(std::move(rest), {-1, first_size}, {});
-    step.pointers = {{0, 0}, {1, 0}, {2, 0}};
-    step.cost_ns = kCostly;
-    Builder builder;
-    builder.buffers.clear();
-    for (std::int64_t i = 0; i < 3; ++i) builder.buffers.push_back({BufferKind::bound, i});
-    builder.add(std::move(step));
-    return builder.build();
+    return sized_step(make_data_stage(std::move(rest), {-1, first_size}, {}));
 }
 
 // Returns what the loop gives for the cells: what they have become, then the items.
 Cells run(Program& program, Team& team, Cells cells, std::int64_t limit) {
-    SizedMemory output;
-    void* bound[] = {&output, &limit, cells.data()};
-    team.run(program, bound);
-    const auto* const found = reinterpret_cast<const std::int64_t*>(output.memory->data());
-    return {found, found + output.shape.at(0)};
+    return run_sized(program, team, &limit, cells.data());
 }
 
 }  // namespace

@@ -78,6 +78,16 @@ def close(found: Mapping[str, Array], wanted: Sequence[Array], *, rtol: float = 
         )
 
 
+def check_case(node: OneNode, wanted: Array, *, runs: bool) -> None:
+    """Checks the only result of `node` against that wanted and, if ONNX Runtime `runs` it on CPUs, against its own."""
+    found = node.run()
+    close(found, [wanted], rtol=1e-4, atol=1e-5)
+    if runs:
+        (theirs,) = node.run_by_onnxruntime().values()
+        assert found["y"].dtype == theirs.dtype
+        np.testing.assert_allclose(found["y"], theirs, rtol=1e-4, atol=1e-5)
+
+
 def some(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Array:
     """Random numbers of the standard normal distribution."""
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treadle
-from tests.models.contrib import Array, OneNode, close, some
+from tests.models.contrib import Array, OneNode, check_case, close, some
 from treadle.dtypes import i8
 from treadle.errors import ModelError, RunError
 from treadle.plan.kernels.recurrent import RecurrentSpec
@@ -167,13 +167,7 @@ CASES = [
 
 @pytest.mark.parametrize(("node", "wanted", "runs"), CASES)
 def test_operators_compute_what_they_say(node: OneNode, wanted: Array, runs: bool) -> None:
-    found = node.run()
-
-    close(found, [wanted], rtol=1e-4, atol=1e-5)
-    if runs:
-        (theirs,) = node.run_by_onnxruntime().values()
-        assert found["y"].dtype == theirs.dtype
-        np.testing.assert_allclose(found["y"], theirs, rtol=1e-4, atol=1e-5)
+    check_case(node, wanted, runs=runs)
 
 
 def test_what_there_is_comes_in_the_order_of_the_operand() -> None:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "treadle/check.h"
+#include "treadle/data_stage.h"
 #include "treadle/program.h"
 #include "treadle/program_template.h"
 #include "treadle/team.h"
@@ -70,6 +71,28 @@ inline TemplateSpec one_step(StepTemplate step, std::vector<BufferSpec> buffers)
     spec.tasks = {{0, 1, 0, false}};
     spec.successors = {{}};
     return spec;
+}
+
+// sized_step() makes a program whose only step is `host`, which reads what the second and third bound memory hold and
+// tells the size of the first: cells of 8 bytes.
+inline std::unique_ptr<Program> sized_step(HostCall host) {
+    StepSpec step;
+    step.host = std::move(host);
+    step.pointers = {{0, 0}, {1, 0}, {2, 0}};
+    step.cost_ns = kCostly;
+    Builder builder;
+    builder.buffers = {{BufferKind::bound, 0}, {BufferKind::bound, 1}, {BufferKind::bound, 2}};
+    builder.add(std::move(step));
+    return builder.build();
+}
+
+// run_sized() runs a program of sized_step() and returns the cells that it gives.
+inline std::vector<std::int64_t> run_sized(Program& program, Team& team, void* first, void* second) {
+    SizedMemory output;
+    void* bound[] = {&output, first, second};
+    team.run(program, bound);
+    const auto* const found = reinterpret_cast<const std::int64_t*>(output.memory->data());
+    return {found, found + output.shape.at(0)};
 }
 
 // while_limits_change() calls `work` while another thread sets limits of the team from 1 to `most`.

@@ -9,7 +9,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
-from treadle.codegen.emit.types import lanes_of, vector
+from treadle.codegen.emit.types import lanes_of
 from treadle.codegen.emit.vectors import constant, joined, lane_numbers, zeros
 from treadle.dtypes import DType
 
@@ -154,7 +154,7 @@ def _copy_rows(
     sizes: tuple[Index, Index],
 ) -> None:
     """target[a * target_stride + b] = source[a * source_stride + b] for a < sizes[0] and b < sizes[1] <= `side`."""
-    mask, zero = lane_mask(k, sizes[1], side), ir.Constant(vector(dtype, side), None)
+    mask, zero = lane_mask(k, sizes[1], side), zeros(dtype, side)
     with loop(k, 0, sizes[0], name="row") as row:
         value = load_masked(k, source, k.mul(row.index, source_stride), dtype, mask, zero)
         store_masked(k, value, target, k.mul(row.index, target_stride), dtype, mask)

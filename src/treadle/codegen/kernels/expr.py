@@ -11,8 +11,8 @@ from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.emit.memory import bool_to_byte, load_bool, load_masked, store, store_masked
 from treadle.codegen.emit.memory import load as load_plain
 from treadle.codegen.emit.scalar_ops import SCALAR_OPS, Operation
-from treadle.codegen.emit.types import I1, lanes_of, scalar, vector
-from treadle.codegen.emit.vectors import constant, splat
+from treadle.codegen.emit.types import I1, lanes_of, scalar
+from treadle.codegen.emit.vectors import constant, splat, zeros
 from treadle.dtypes import DType, boolean
 from treadle.graph.expr import Expr, Step
 
@@ -84,7 +84,7 @@ def load_value(
     """base[index : index + lanes] as emit_expr takes it (booleans as i1); unset lanes of `mask` are 0, not touched."""
     if mask is None or lanes == 1:
         return load_bool(k, base, index, lanes) if dtype == boolean else load_plain(k, base, index, dtype, lanes)
-    zero = ir.Constant(vector(dtype, lanes), None)
+    zero = zeros(dtype, lanes)
     raw = load_masked(k, base, index, dtype, mask, zero)
     return k.b.icmp_unsigned("!=", raw, zero) if dtype == boolean else raw
 

@@ -13,8 +13,8 @@ from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop, when
 from treadle.codegen.emit.memory import lane_mask, load, load_masked
 from treadle.codegen.emit.scalar_ops import extreme
-from treadle.codegen.emit.types import lanes_of, vector
-from treadle.codegen.emit.vectors import constant, take
+from treadle.codegen.emit.types import lanes_of
+from treadle.codegen.emit.vectors import constant, take, zeros
 from treadle.dtypes import DType, f32, f64
 from treadle.plan.kernels.reduce import FOLDED_ROWS, FOLDED_VECTORS
 
@@ -67,7 +67,7 @@ class Fold:
 
 def reader(k: Kernel, base: ir.Value, dtype: DType, lanes: int, folded: DType) -> Read:
     """Reads an array of `dtype` as `folded`."""
-    zero = ir.Constant(vector(dtype, lanes), None)
+    zero = zeros(dtype, lanes)
 
     def read(index: Index, mask: ir.Value | None) -> ir.Value:
         value = load(k, base, index, dtype, lanes) if mask is None else load_masked(k, base, index, dtype, mask, zero)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from treadle.frontends.varint import Malformed, read_varint
+
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 """Numbers of the fields ModelProto.graph, GraphProto.initializer and TensorProto.raw_data."""
 
@@ -16,11 +18,6 @@ SMALLEST = 1024
 """Bytes below which raw data are parsed with the rest."""
 
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
-_MAX_VARINT = 10
-
-
-class _Malformed(Exception):  # noqa: N818 - not an error: the parser reports malformed bytes
-    """The bytes are not what protobuf writes."""
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ def split(content: memoryview) -> Parts:
                 _append(pieces, GRAPH, _graph(body, payloads))
             else:
                 pieces.append(content[start:end])
-    except _Malformed:
+    except Malformed:
         return Parts(content)
     if not any(payload is not None for payload in payloads):
         return Parts(content)
@@ -85,35 +82,22 @@ def _fields(content: memoryview) -> Iterator[tuple[int, int, memoryview | None, 
     at, size = 0, len(content)
     while at < size:
         start = at
-        key, at = _read(content, at)
+        key, at = read_varint(content, at)
         body = None
         kind = key & 7
         if kind == _VARINT:
-            _, at = _read(content, at)
+            _, at = read_varint(content, at)
         elif kind == _LEN:
-            length, at = _read(content, at)
+            length, at = read_varint(content, at)
             body = content[at : at + length]
             at += length
         elif kind in (_I64, _I32):
             at += 8 if kind == _I64 else 4
         else:
-            raise _Malformed
+            raise Malformed
         if at > size or key >> 3 == 0:
-            raise _Malformed
+            raise Malformed
         yield key >> 3, start, body, at
-
-
-def _read(content: memoryview, at: int) -> tuple[int, int]:
-    """The varint at `at`, and where it ends."""
-    value = 0
-    for index in range(_MAX_VARINT):
-        if at + index >= len(content):
-            break
-        byte = content[at + index]
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, at + index + 1
-    raise _Malformed
 
 
 def _written(value: int) -> bytes:

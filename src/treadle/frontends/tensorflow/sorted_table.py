@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 
 from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.varint import Malformed, read_varint
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER = 48
@@ -19,21 +20,27 @@ MOST_ENTRIES = 1 << 20
 _TRAILER = 5
 """Bytes behind each block: how it is compressed, and its checksum."""
 _POLYNOMIAL = 0x82F63B78
-_MOST_VARINT = 10
 
 
 def read_table(content: bytes) -> dict[bytes, bytes]:
     """Return the entries of the table `content`. Raises Fault if it is damaged, Unsupported if it is compressed."""
     if len(content) < FOOTER or struct.unpack_from("<Q", content, len(content) - 8)[0] != MAGIC:
         raise Fault("it does not end as a table of TensorFlow does, or was cut short")
+    try:
+        return _read(content)
+    except Malformed:
+        raise Fault("a number in it has no end") from None
+
+
+def _read(content: bytes) -> dict[bytes, bytes]:
     footer = content[-FOOTER:]
-    at = _varint(footer, _varint(footer, 0)[1])[1]
-    offset, at = _varint(footer, at)
-    size, _ = _varint(footer, at)
+    at = read_varint(footer, read_varint(footer, 0)[1])[1]
+    offset, at = read_varint(footer, at)
+    size, _ = read_varint(footer, at)
     found: dict[bytes, bytes] = {}
     for _, handle in _entries(_block(content, offset, size)):
-        begin, place = _varint(handle, 0)
-        for key, value in _entries(_block(content, begin, _varint(handle, place)[0])):
+        begin, place = read_varint(handle, 0)
+        for key, value in _entries(_block(content, begin, read_varint(handle, place)[0])):
             found[key] = value
             if len(found) > MOST_ENTRIES:
                 raise Unsupported(f"it has more than {MOST_ENTRIES} entries")
@@ -61,27 +68,14 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise Fault("a block ends inside its own table of places")
     at, key = 0, b""
     while at < end:
-        shared, at = _varint(block, at)
-        added, at = _varint(block, at)
-        length, at = _varint(block, at)
+        shared, at = read_varint(block, at)
+        added, at = read_varint(block, at)
+        length, at = read_varint(block, at)
         if shared > len(key) or at + added + length > end:
             raise Fault("an entry does not lie in its block")
         key = key[:shared] + block[at : at + added]
         at += added + length
         yield key, block[at - length : at]
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Return the number of variable length at `at`, and where it ends."""
-    value = 0
-    for index in range(_MOST_VARINT):
-        if at + index >= len(content):
-            break
-        byte = content[at + index]
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, at + index + 1
-    raise Fault("a number in it has no end")
 
 
 def _remainders() -> list[int]:

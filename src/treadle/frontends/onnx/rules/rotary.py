@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from treadle.frontends.faults import Fault, Unsupported
@@ -21,80 +23,81 @@ def standard_rotary_embedding(node: OnnxNode, b: Builder) -> Value | None:
     x, rank, count = node.input(0), node.rank(), node.integer("num_heads", 0)
     if rank not in (3, 4) or (rank == 3 and not count):
         return None
-    if rank == 3:
-        x = b.add("reshape", x, b.integers([0, 0, count, -1]), allowzero=False)
-    else:
-        x = b.add("transpose", x, perm=_SWAPPED)
+    x = _by_tokens(x, rank, [0, 0, count, -1], b)
     places = node.optional(3)
     angles = [node.input(index) for index in (1, 2)]
     if places is not None:
         angles = [b.add("gather", table, places, axis=0) for table in angles]
     width = node.integer("rotary_embedding_dim", 0)
     turned = rotate(x, angles[0], angles[1], width, b, interleaved=node.flag("interleaved", default=False))
-    if rank == 4:
-        return b.add("transpose", turned, perm=_SWAPPED)
-    return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)
+    return _as_given(turned, rank, b)
 
 
 def rotary_embedding(node: OnnxNode, b: Builder) -> Value:
     """RotaryEmbedding(x, places, cosines, sines) of ONNX Runtime, x being [N, tokens, width] or
     [N, heads, tokens, size]."""
-    if node.flag("is_packed_batching", default=False):
-        raise Unsupported("attribute 'is_packed_batching' must be 0")
-    x, rank, table = node.input(0), node.rank(), node.dims(2)
-    if rank not in (3, 4) or table is None or table[-1] is None:
-        raise Unsupported("its input must have rank 3 or 4, and the width of its cache must be known")
-    rotated, count = node.integer("rotary_embedding_dim", 0), node.integer("num_heads", 0)
-    if rotated and not count and rank == 3:
-        raise Fault("attribute 'num_heads' must be given with 'rotary_embedding_dim'")
-    if rank == 3:
-        apart = [0, 0, count, -1] if rotated else [0, 0, -1, 2 * table[-1]]
-        x = b.add("reshape", x, b.integers(apart), allowzero=False)
-    else:
-        x = b.add("transpose", x, perm=_SWAPPED)
-    places = _places(node, x, b)
-    angles = [b.add("gather", node.input(index), places, axis=0) for index in (2, 3)]
-    turned = rotate(x, angles[0], angles[1], rotated, b, interleaved=node.flag("interleaved", default=False))
-    scale = node.number("scale", 1.0)
-    if scale != 1:
-        turned = b.add("mul", turned, b.scalar(scale, turned.dtype))
-    if rank == 4:
-        return b.add("transpose", turned, perm=_SWAPPED)
-    return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)
+
+    def angles(x: Value, _: int) -> list[Value]:
+        places = _places(node, x, b)
+        return [b.add("gather", node.input(index), places, axis=0) for index in (2, 3)]
+
+    return _embedded(node, angles, b)
 
 
 def multimodal_rotary_embedding(node: OnnxNode, b: Builder) -> Value:
     """MRotaryEmbedding(x, places [3, N, tokens], cosines, sines) of ONNX Runtime: each angle belongs to the place in
     time, height or width, as `mrope_section` divides them."""
+
+    def angles(_: Value, half: int) -> list[Value]:
+        streams = [
+            b.add("squeeze", each, b.integers([0]))
+            for each in b.add_many("split", [node.input(1)], 3, axis=0, parts=3)
+        ]
+        owners = _owners(node, half)
+        results = []
+        for index in (2, 3):
+            by_stream = [b.add("gather", node.input(index), places, axis=0) for places in streams]
+            found = by_stream[0]
+            for number in (1, 2):
+                found = b.add("where", b.constant(owners == number), by_stream[number], found)
+            results.append(found)
+        return results
+
+    return _embedded(node, angles, b)
+
+
+def _embedded(node: OnnxNode, angles: Callable[[Value, int], list[Value]], b: Builder) -> Value:
+    """What ONNX Runtime's operators have in common.
+
+    `angles` returns the cosines and sines for x [N, tokens, heads, size] and the width of the cache.
+    """
     if node.flag("is_packed_batching", default=False):
         raise Unsupported("attribute 'is_packed_batching' must be 0")
-    x, rank, table, count = node.input(0), node.rank(), node.dims(2), node.integer("num_heads", 0)
-    rotated = node.integer("rotary_embedding_dim", 0)
+    rank, table, count = node.rank(), node.dims(2), node.integer("num_heads", 0)
     half = table[-1] if table else None
     if rank not in (3, 4) or half is None:
         raise Unsupported("its input must have rank 3 or 4, and the width of its cache must be known")
+    rotated = node.integer("rotary_embedding_dim", 0)
     if rotated and not count and rank == 3:
         raise Fault("attribute 'num_heads' must be given with 'rotary_embedding_dim'")
-    if rank == 3:
-        apart = [0, 0, count, -1] if rotated else [0, 0, -1, 2 * half]
-        x = b.add("reshape", x, b.integers(apart), allowzero=False)
-    else:
-        x = b.add("transpose", x, perm=_SWAPPED)
-    streams = [
-        b.add("squeeze", each, b.integers([0])) for each in b.add_many("split", [node.input(1)], 3, axis=0, parts=3)
-    ]
-    owners = _owners(node, half)
-    angles = []
-    for index in (2, 3):
-        by_stream = [b.add("gather", node.input(index), places, axis=0) for places in streams]
-        found = by_stream[0]
-        for number in (1, 2):
-            found = b.add("where", b.constant(owners == number), by_stream[number], found)
-        angles.append(found)
-    turned = rotate(x, angles[0], angles[1], rotated, b, interleaved=node.flag("interleaved", default=False))
+    x = _by_tokens(node.input(0), rank, [0, 0, count, -1] if rotated else [0, 0, -1, 2 * half], b)
+    cosines, sines = angles(x, half)
+    turned = rotate(x, cosines, sines, rotated, b, interleaved=node.flag("interleaved", default=False))
     scale = node.number("scale", 1.0)
     if scale != 1:
         turned = b.add("mul", turned, b.scalar(scale, turned.dtype))
+    return _as_given(turned, rank, b)
+
+
+def _by_tokens(x: Value, rank: int, apart: list[int], b: Builder) -> Value:
+    """x as [N, tokens, heads, size]: `apart`, if it has rank 3."""
+    if rank == 3:
+        return b.add("reshape", x, b.integers(apart), allowzero=False)
+    return b.add("transpose", x, perm=_SWAPPED)
+
+
+def _as_given(turned: Value, rank: int, b: Builder) -> Value:
+    """[N, tokens, heads, size] in the form that x was given in."""
     if rank == 4:
         return b.add("transpose", turned, perm=_SWAPPED)
     return b.add("reshape", turned, b.integers([0, 0, -1]), allowzero=False)

@@ -10,8 +10,8 @@ from treadle.codegen.emit.bfloat import bf16_dot, bf16_dot_at
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, load_masked, prefetch, store
-from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar, vector
-from treadle.codegen.emit.vectors import constant, multiply_add, opaque, splat, take
+from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar
+from treadle.codegen.emit.vectors import constant, multiply_add, opaque, splat, take, zeros
 from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.rows import over_columns
@@ -329,7 +329,7 @@ class RegisterBlock:
         mask = ir.Constant(ir.VectorType(I1, 2), [0, 0])
         for lane in range(2):
             mask = k.b.insert_element(mask, self._is_inside(k.add(column, lane), inside), I32(lane))
-        none = ir.Constant(vector(bf16, 2), None)
+        none = zeros(bf16, 2)
         return k.b.bitcast(load_masked(k, x, 0, bf16, mask, none), FLOAT)
 
     def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:

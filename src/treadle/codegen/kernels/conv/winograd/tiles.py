@@ -10,8 +10,8 @@ from treadle.codegen.emit.convert import convert
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import load, store
-from treadle.codegen.emit.types import scalar, vector
-from treadle.codegen.emit.vectors import constant
+from treadle.codegen.emit.types import scalar
+from treadle.codegen.emit.vectors import constant, zeros
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.winograd.transforms import input_transform, input_transform_row, output_transform
 from treadle.plan.kernels.conv.winograd import WinogradConvArgs, WinogradConvSpec, WinogradInputSpec, WinogradTileArgs
@@ -63,7 +63,7 @@ class Tiles:
         columns = k.max(k.sub(0, left), 0), k.min(k.sub(args.x_width, left), across)
         missing = k.less(k.add(k.sub(rows[1], rows[0]), k.sub(columns[1], columns[0])), down + across)
         with when(k, missing):
-            zero = ir.Constant(vector(self.source, lanes), None)
+            zero = zeros(self.source, lanes)
             for i in range(down * across):
                 store(k, zero, k.scratch, i * lanes, self.source)
             with loop(k, *rows, name="row") as row, loop(k, *columns, name="column") as column:
