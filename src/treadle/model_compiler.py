@@ -227,9 +227,14 @@ class ModelCompiler:
             found = self._open.rebind(self._model, sizes, outputs)
         except MemoryError:
             return None
-        if found is not None and self.is_template:
-            self._graph, self._forms = None, self._forms_of(signature)
+        if found is not None:
+            self.note(signature)
         return found
+
+    def note(self, signature: CallSignature) -> None:
+        """Note that inputs of this signature are those of the last run: a template's graph is made for them."""
+        if self.is_template:
+            self._graph, self._forms = None, self._forms_of(signature)
 
     def moving(self, outputs: tuple[str, ...]) -> MovingPlan | None:
         """Return the plan that rebind() binds, for one user; None if it cannot be bound again and again."""

@@ -29,6 +29,7 @@ class WrittenForms:
         self._compiler = compiler
         self._runner = runner
         self._forms: dict[frozenset[tuple[str, str]], Runner] = {}
+        self._pairs: dict[str, str] | None = None
         self._lock = forking.lock()
 
     def pairs(self) -> dict[str, str]:
@@ -36,8 +37,9 @@ class WrittenForms:
 
         There are none of a template. Raises ModelError if the model's file has changed.
         """
-        found: dict[str, str] = self._compiler.remembered(_PAIRS, self._found_pairs)
-        return found
+        if self._pairs is None:
+            self._pairs = self._compiler.remembered(_PAIRS, self._found_pairs)
+        return self._pairs
 
     def _found_pairs(self) -> dict[str, str]:
         if self._compiler.is_template or self._compiler.formed is not None:

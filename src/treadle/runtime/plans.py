@@ -49,9 +49,8 @@ class Rebinds(Protocol):
         """Return such a plan for one user, if it may be bound to one combination of sizes after another."""
         ...
 
-    @property
-    def is_template(self) -> bool:
-        """Whether the graph is made for a signature, so that rebind() has to know that of each run."""
+    def note(self, signature: CallSignature) -> None:
+        """Note that a plan for one user serves inputs of this signature, as rebind() does."""
         ...
 
 
@@ -102,8 +101,6 @@ class Plans:
         self, rebinds: Rebinds, signature: CallSignature, sizes: Sizes, outputs: tuple[str, ...]
     ) -> Runnable | None:
         """Return a plan that has served other sizes, bound to these; None if it does not serve them."""
-        if rebinds.is_template:
-            return rebinds.rebind(signature, sizes, outputs)
         turns = self._turns.get(outputs)
         if turns is None:
             turns = Turns(partial(rebinds.moving, outputs))
@@ -113,12 +110,23 @@ class Plans:
         def kept() -> Runnable:
             return rebinds.rebind(signature, sizes, outputs) or compile_(signature, outputs)
 
-        return turns.begin(sizes, kept) or rebinds.rebind(signature, sizes, outputs)
+        turn = turns.begin(sizes, kept)
+        if turn is None:
+            return rebinds.rebind(signature, sizes, outputs)
+        rebinds.note(signature)
+        return turn
 
     def _put(self, key: tuple[CallSignature, tuple[str, ...]], plan: Runnable) -> None:
         if self.hot is not None:
             self._plans.get(self.hot)
         self._plans.put(key, plan)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        for turns in self._turns.values():
+            turns.trim()
+        for plan in self.all():
+            plan.trim()
 
     def all(self) -> list[Runnable]:
         """Return the plans kept at the moment, the most recently used last."""

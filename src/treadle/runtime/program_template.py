@@ -337,7 +337,7 @@ class MovingPlan:
         self._names = names
         self._rebinding = _native.Rebinding()
         self.symbols: tuple[int, ...] = ()
-        """The values of the symbols that it is bound to."""
+        """The values of the symbols that it is bound to, if it is."""
         self.executable: Executable | None = None
         """The executable for these; None if it is bound to none."""
         self._shapes: list[tuple[int, ...] | None] = []
@@ -352,7 +352,7 @@ class MovingPlan:
             shapes = self._template.shapes_next(self._rebinding, symbols)
         except _native.BindingFailure:
             return None
-        executable, self.executable = self.executable, None
+        executable, self.executable, self.symbols = self.executable, None, ()
         outputs = None if executable is None or shapes != self._shapes else executable.outputs
         try:
             executable = self._template.bind_next(self._rebinding, executable, outputs, shapes)

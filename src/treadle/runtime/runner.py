@@ -48,21 +48,28 @@ class Checked(NamedTuple):
 
 
 class OwnPlan:
-    """The plan of one caller whose runs have other sizes each time, for the outputs of its last run."""
+    """The plan of one caller whose runs have other sizes each time: for the outputs of its last run, of one runner."""
 
     def __init__(self) -> None:
+        self._owner: object = None
         self._names: tuple[str, ...] = ()
         self._plan: MovingPlan | None = None
 
-    def take(self, names: tuple[str, ...], plan: MovingPlan | None) -> None:
-        """Use `plan` for the outputs `names` from now on."""
-        self._names, self._plan = names, plan
-
-    def bind(self, names: tuple[str, ...], sizes: Sizes | None) -> Executable | None:
-        """Return the executable of these `sizes` for the outputs `names`; None if it has none."""
-        if self._plan is None or sizes is None or names != self._names:
+    def bind(
+        self, rebinds: Rebinds, signature: CallSignature, sizes: Sizes, names: tuple[str, ...]
+    ) -> Executable | None:
+        """Return the executable of `rebinds` of these `sizes` for the outputs `names`; None if there is none for one
+        user, or no memory."""
+        try:
+            if self._plan is None or self._owner is not rebinds or names != self._names:
+                self._owner, self._names, self._plan = rebinds, names, rebinds.moving(names)
+            executable = None if self._plan is None else self._plan.bind(sizes)
+        except MemoryError:  # what is bound in part is dropped
+            self._plan = None
             return None
-        return self._plan.bind(sizes)
+        if executable is not None:
+            rebinds.note(signature)
+        return executable
 
 
 class Runner:
@@ -186,15 +193,14 @@ class Runner:
         is the caller's, which uses it for one run at a time.
         """
         arrays, signature, sizes = checked
-        executable = own.bind(names, sizes)
+        rebinds = self.plans.rebinds
+        executable = None if rebinds is None or sizes is None else own.bind(rebinds, signature, sizes, names)
         if executable is None:
             plan = self.plans.get(signature, names, sizes)
             found: Executable | None = getattr(plan, "executable", None)
             if found is None or not found.given:
                 return plan.run(arrays, threads.team(), request)
             executable = found
-            if self.plans.rebinds is not None:
-                own.take(names, self.plans.rebinds.moving(names))
         given = [give(names[index], shape) for index, shape in executable.given.items()]
         return executable.run(arrays, threads.team(), request, given)
 
@@ -242,8 +248,7 @@ class Runner:
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
-        plans, recent = self.plans.all(), self.recent
-        if recent is not None and recent.plan not in plans:  # dropped, but the next run may use it
-            plans.append(recent.plan)
-        for plan in plans:
-            plan.trim()
+        self.plans.trim()
+        recent = self.recent
+        if recent is not None and recent.plan not in self.plans.all():  # dropped, but the next run may use it
+            recent.plan.trim()

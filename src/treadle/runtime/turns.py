@@ -36,17 +36,21 @@ class Turns:
         self._lock = forking.lock()
 
     def begin(self, sizes: Mapping[str, int], kept: Callable[[], Runnable]) -> Turn | None:
-        """Return the plan for `sizes`, which are new; None if no program can be bound to them.
+        """Return the plan for `sizes`, which are new; None if no program can be bound to them, or there is no memory.
 
         `kept` makes a plan for these sizes alone.
         """
         with self._lock:
             moving = self._idle.pop(0) if self._idle else None
-        if moving is None:
-            moving = self._make()
+        try:
             if moving is None:
-                return None
-        if moving.bind(sizes) is None:
+                moving = self._make()
+                if moving is None:
+                    return None
+            executable = moving.bind(sizes)
+        except MemoryError:  # what is bound in part is dropped
+            return None
+        if executable is None:
             self.give_back(moving)
             return None
         return Turn(self, moving, kept)
@@ -55,7 +59,7 @@ class Turns:
         """Return an idle program that is bound to these values of its symbols; None if there is none."""
         with self._lock:
             for number, moving in enumerate(self._idle):
-                if moving.symbols == symbols:
+                if moving.symbols == symbols and moving.executable is not None:
                     return self._idle.pop(number)
         return None
 
@@ -69,7 +73,7 @@ class Turns:
         del dropped
 
     def trim(self) -> None:
-        """Free the memory that no run uses at the moment."""
+        """Free the memory of idle programs."""
         with self._lock:
             idle = [moving.executable for moving in self._idle]
         for executable in idle:
@@ -90,24 +94,28 @@ class Turn:
 
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
         """Return the results for `inputs`, in the order in which the outputs were named."""
-        moving = None if self._kept is not None else self._take()
-        if moving is None or moving.executable is None:
+        moving = None if self._kept is not None else self._take_first() or self._turns.take(self._symbols)
+        if moving is None:
             return self.kept().run(inputs, team, request)
+        assert moving.executable is not None, "it is bound"
         try:
             return moving.executable.run(inputs, team, request)
         finally:
             self._turns.give_back(moving)
 
-    def _take(self) -> MovingPlan | None:
+    def _take_first(self) -> MovingPlan | None:
         try:
-            return self._first.pop()
-        except IndexError:
-            return self._turns.take(self._symbols)
+            return self._first.pop() if self._first else None
+        except IndexError:  # another thread was faster
+            return None
 
     def kept(self) -> Runnable:
-        """Return the plan for these sizes alone."""
+        """Return the plan for these sizes alone, which runs use from now on."""
         if self._kept is None:
             self._kept = self._make_kept()
+            first = self._take_first()
+            if first is not None:
+                self._turns.give_back(first)
         return self._kept
 
     @property
@@ -117,6 +125,8 @@ class Turn:
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
-        self._turns.trim()
+        for moving in list(self._first):
+            if moving.executable is not None:
+                moving.executable.trim()
         if self._kept is not None:
             self._kept.trim()

@@ -13,6 +13,7 @@ import treadle
 from treadle.compile import runner_of
 from treadle.errors import InputError
 from treadle.runtime.executable import Executable
+from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.turns import MOST_IDLE, Turn
 
 
@@ -95,7 +96,7 @@ def test_threads_with_sizes_of_their_own_share_few_programs() -> None:
     for each in clients:
         each.join()
     assert wrong == []
-    assert len(Executable.instances) - before <= MOST_IDLE + len(clients)  # those that a plan holds for its first run
+    assert len(Executable.instances) - before <= MOST_IDLE
 
 
 def test_a_run_that_fails_gives_its_program_back() -> None:
@@ -110,3 +111,44 @@ def test_a_run_that_fails_gives_its_program_back() -> None:
     for rows in (4, 5, 6):
         check(session, rows)
     assert len(Executable.instances) == before
+
+
+def test_a_plan_that_is_shown_gives_its_program_back() -> None:
+    session = treadle.Session(model())
+    for rows in (1, 2):
+        check(session, rows)
+    before = len(Executable.instances)
+    session.plans_for({"x": np.ones((3, 4), np.float32)})
+    for rows in (4, 5, 6):
+        check(session, rows)
+    assert len(Executable.instances) == before + 1  # that of 3 rows, for these alone
+
+
+def test_sizes_for_which_there_is_no_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session stays usable."""
+    session = treadle.Session(model())
+    for rows in (1, 2):
+        check(session, rows)
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ProgramTemplate, "shapes_next", fails)
+        patched.setattr(ProgramTemplate, "bind", fails)
+        with pytest.raises(treadle.errors.MemoryLimitError):
+            check(session, 3)
+    check(session, 3)
+
+
+def test_trim_reaches_idle_programs() -> None:
+    """The arenas of all bindings of a plan are free, and so is what an idle program keeps."""
+    session = treadle.Session(model())
+    for rows in range(1, 40):
+        check(session, rows)
+    (plan,) = session.open_plans()
+    allocated = plan.template.arena_allocations
+    assert allocated > 0
+    session.trim()
+    check(session, 39)
+    assert plan.template.arena_allocations == allocated + 1

@@ -161,6 +161,8 @@ class _Bound(NamedTuple):
 
 
 def _shared(inputs: Mapping[str, OrtValue], targets: Mapping[str, Array | None]) -> dict[str, tuple[str, Array]]:
+    if all(target is None for target in targets.values()):
+        return {}
     given = {name: value.numpy() for name, value in inputs.items() if value.is_tensor()}
     arrays = [(False, *each) for each in given.items()] + [(True, *each) for each in targets.items()]
     bound = sorted(
