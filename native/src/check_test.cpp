@@ -149,7 +149,8 @@ bool is_alone() {
 }
 
 int run_all(const std::string& filter, Current& current) {
-    int failed = 0;
+    std::string failed;  // the faults again, so that the end of a log has them
+    int faults = 0;
     int ran = 0;
     for (const Case& one : cases()) {
         if (one.name.find(filter) == std::string::npos) continue;
@@ -164,13 +165,16 @@ int run_all(const std::string& filter, Current& current) {
             fault = error.what();
         }
         const std::chrono::duration<double> taken = Clock::now() - start;
-        if (!fault.empty()) ++failed;
+        if (!fault.empty()) {
+            ++faults;
+            failed += "FAIL " + one.name + ": " + fault + "\n";
+        }
         std::printf("%s %s (%.2f s)%s%s\n", fault.empty() ? "ok  " : "FAIL", one.name.c_str(), taken.count(),
                     fault.empty() ? "" : ": ", fault.c_str());
         std::fflush(stdout);
     }
-    std::printf("%d cases, %d failed\n", ran, failed);
-    return failed == 0 && ran > 0 ? 0 : 1;
+    std::printf("%s%d cases, %d failed\n", failed.c_str(), ran, faults);
+    return faults == 0 && ran > 0 ? 0 : 1;
 }
 
 }  // namespace

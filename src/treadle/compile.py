@@ -14,12 +14,7 @@ from treadle.compile_settings import CompileCounter, CompileSettings, Progress
 from treadle.errors import InputError
 from treadle.frontends.model_source import DigestStore, ModelSource
 from treadle.graph.graph import Graph
-from treadle.model_compiler import (
-    AT_CONSTRUCTION,
-    ModelCompiler,
-    loading,
-    tuned_limits,
-)
+from treadle.model_compiler import AT_CONSTRUCTION, ModelCompiler, loading
 from treadle.model_forms import ModelForms
 from treadle.runtime.caps import NodeCaps, checked_caps
 from treadle.runtime.formed_runner import FormedRunner
@@ -32,6 +27,7 @@ from treadle.runtime.session_limits import SessionLimits
 from treadle.runtime.signature import Tensor
 from treadle.runtime.threads import Threads, ThreadSettings
 from treadle.state_forms import StateForms
+from treadle.tuned_limits import tuned_limits
 from treadle.written_forms import WrittenForms
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ they would be.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,7 +20,7 @@ from treadle.codegen.artifact_record import Artifact, Resources
 from treadle.compile_settings import CompileCounter, CompileSettings
 from treadle.errors import InputError, ShapeError
 from treadle.form_plans import FormPlans
-from treadle.frontends.model_source import ModelForm, ModelSource, file_digest
+from treadle.frontends.model_source import ModelForm, ModelSource
 from treadle.graph.formed_model import FormedModel
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.mapping import refusing_changed_files
@@ -34,13 +33,11 @@ from treadle.plan_store import PlanStore, Restored, behind_name, fixed_name, mai
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
 from treadle.runtime.formed_runner import formed_interface
-from treadle.runtime.limits import Setting
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
 from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
 from treadle.runtime.state_pairs import Growth, growth_of
-from treadle.runtime.topology import Topology
 from treadle.runtime.turns import Turn
 from treadle.scarce_memory import memory_to
 
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from treadle.compiled_plans import Bound, Compiled, Open
     from treadle.driver import Options
     from treadle.plan.plan import Plan
-    from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 
@@ -57,24 +53,6 @@ GROWTHS = "growths"
 
 AT_CONSTRUCTION = "Session(node_intra_op=)"
 """The source of caps that a session is made with, for messages."""
-
-
-def tuned_limits(
-    settings: str | os.PathLike[str], model: Any, source: ModelSource, target: Target, topology: Topology
-) -> dict[str, Setting]:
-    """Return the limits in the file `settings` for `model` on this machine.
-
-    Raises SettingsFileError if the file is damaged, or of another model or machine; ModelError if the model cannot be
-    read.
-    """
-    from treadle.runtime.tuned import machine, read_tuned
-
-    tuned, file = read_tuned(settings), os.fsdecode(settings)
-    digest = source.digest or file_digest(model)
-    if digest is None:
-        source.load()  # raises if the model cannot be read
-    tuned.must_fit(file, digest, machine(target.isa, topology))
-    return tuned.limits(f"Session(settings={file!r})", topology)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {"state_forms", "model_forms", "written_forms"},
     {"model_compiler"},
-    {"compile_settings", "padded_plans"},
+    {"compile_settings", "padded_plans", "tuned_limits"},
     {"form_plans"},
     {"open_plans"},
     {"plan_store"},
