@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import treadle.compat.onnxruntime as own
+from tests.compat.onnxruntime import models
 from treadle.compat.onnxruntime.options import Limits, limits_of
 
 DEFAULTS: dict[str, Any] = {
@@ -28,8 +31,11 @@ def test_defaults(ort: ModuleType) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("intra_op_num_threads", "2"), ("intra_op_num_threads", 2.0), ("execution_mode", 1), ("logid", 3)],
-)
+    [
+        ("intra_op_num_threads", "2"), ("intra_op_num_threads", 2.0), ("intra_op_num_threads", 1 << 40),
+        ("execution_mode", 1), ("logid", 3), ("enable_profiling", "yes"),
+    ],
+)  # fmt: skip
 def test_values_of_another_type(ort: ModuleType, name: str, value: Any) -> None:
     with pytest.raises(TypeError):
         setattr(ort.SessionOptions(), name, value)
@@ -54,6 +60,31 @@ def test_entries_of_the_configuration(ort: ModuleType, kind: str) -> None:
         get("other")
     with pytest.raises(TypeError):
         add("some.key", 1)
+    for key in ("", "k" * 1025):
+        with pytest.raises(RuntimeError, match="Config key is empty or longer than maximum length 1024"):
+            add(key, "1")
+
+
+def test_severities_that_there_are_not(ort: ModuleType, state: Any) -> None:
+    options, of_run = ort.SessionOptions(), ort.RunOptions()
+    options.log_severity_level = of_run.log_severity_level = 9
+    with pytest.raises(RuntimeError, match="Invalid session log severity level"):
+        ort.InferenceSession(models.two_outputs(), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(models.same(models.FLOAT, [1]), providers=["CPUExecutionProvider"])
+    with pytest.raises(state.Fail, match="Invalid run log severity level"):
+        session.run(None, {"a": np.zeros(1, np.float32)}, of_run)
+
+
+def test_a_key_that_is_off_asks_for_nothing() -> None:
+    options = own.SessionOptions()
+    options.add_session_config_entry("ep.context_enable", "0")
+    session = own.InferenceSession(models.two_outputs(), options, strict=True)
+    assert (session.runs_on, session.ignored_options) == ("treadle", ("ep.context_enable",))
+
+
+def test_options_can_be_referred_to_weakly(ort: ModuleType) -> None:
+    for options in (ort.SessionOptions(), ort.RunOptions()):
+        assert weakref.ref(options)() is options
 
 
 def test_enumerations(ort: ModuleType) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -173,6 +174,47 @@ def test_models_that_cannot_be_read(ort: ModuleType, state: Any, model: Any, kin
         ort.InferenceSession(model)
 
 
+def test_files_that_cannot_be_read(ort: ModuleType, state: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"")
+    with pytest.raises(state.InvalidArgument, match=re.escape(f"Load model from {path} failed:No graph was found")):
+        ort.InferenceSession(path)
+    for wrong in (path, tmp_path):
+        path.write_bytes(b"no model")
+        with pytest.raises(state.InvalidProtobuf, match=f"Load model from {re.escape(str(wrong))} failed:Protobuf"):
+            ort.InferenceSession(wrong)
+
+
+def test_models_in_the_format_of_onnxruntime(ort: ModuleType, tmp_path: Path) -> None:
+    """
+    treadle leaves them to onnxruntime itself.
+    """
+    real = pytest.importorskip("onnxruntime")
+    path = tmp_path / "model.ort"
+    options = real.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    real.InferenceSession(models.two_outputs(), options, providers=["CPUExecutionProvider"])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for model in (path, path.read_bytes()):
+            np.testing.assert_array_equal(session(ort, model).run(["y"], FEEDS)[0], Y)
+    assert all("own format" in str(each.message) for each in told)
+    assert bool(told) == (ort is own)
+    with pytest.raises(Exception, match="own format"):
+        own.InferenceSession(path, strict=True)
+
+
+def test_initialisers_are_replaced_by_the_peer(ort: ModuleType) -> None:
+    pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    weights = ort.OrtValue.ortvalue_from_numpy(np.ones((3, 4), np.float32))
+    options.add_initializer("w", weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", own.PeerWarning)
+        np.testing.assert_array_equal(session(ort, None, options).run(["y"], FEEDS)[0], np.full((2, 4), 3))
+
+
 def test_terminate_ends_runs(ort: ModuleType, state: Any) -> None:
     made, options = session(ort), ort.RunOptions()
     options.terminate = True
@@ -206,6 +248,8 @@ def test_asynchronous_runs(ort: ModuleType) -> None:
     assert error.startswith("Invalid rank for input: x")
     with pytest.raises(ValueError, match="Required inputs"):
         made.run_async(["y"], {"x": X}, lambda *_: None, None)
+    with pytest.raises(TypeError, match="run_async"):
+        made.run_async(["y"], FEEDS, 3, None)
 
 
 def test_free_dimensions_take_fixed_sizes(ort: ModuleType, state: Any) -> None:
@@ -215,23 +259,6 @@ def test_free_dimensions_take_fixed_sizes(ort: ModuleType, state: Any) -> None:
     assert made.get_inputs()[0].shape == [2, 3]
     with pytest.raises(state.InvalidArgument, match="index: 0 Got: 3 Expected: 2"):
         made.run(["y"], {"x": np.ones((3, 3), np.float32), "i": I})
-
-
-def test_a_profile_has_the_nodes(ort: ModuleType, tmp_path: Path) -> None:
-    import json
-
-    options = ort.SessionOptions()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(tmp_path / "profile")
-    made = session(ort, None, options)
-    made.run(None, FEEDS)
-    assert made.get_profiling_start_time_ns() > 0
-    path = Path(made.end_profiling())
-    assert re.fullmatch(r"profile_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_\d+\.json", path.name)
-    rows = [row for row in json.loads(path.read_text()) if row["cat"] == "Node"]
-    assert "mm_kernel_time" in {row["name"] for row in rows}
-    assert {"ts", "dur", "pid", "tid", "args"} <= set(rows[0])
-    assert session(ort).end_profiling() == ""
 
 
 def test_sessions_may_be_subclassed(ort: ModuleType) -> None:
@@ -251,8 +278,35 @@ def test_unknown_providers_get_a_warning(ort: ModuleType) -> None:
     ):
         made = ort.InferenceSession(models.two_outputs(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
     assert made.get_providers() == ["CPUExecutionProvider"]
+    with pytest.warns(UserWarning, match="Duplicate provider 'CPUExecutionProvider' encountered, ignoring"):
+        ort.InferenceSession(models.two_outputs(), providers=["CPUExecutionProvider"] * 2)
     pair = ("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})
     assert ort.InferenceSession(models.two_outputs(), providers=[pair]).get_providers() == ["CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("providers", "options", "text"),
+    [
+        (["CPUExecutionProvider"], [{}, {}], "should be the same length"),
+        (["CPUExecutionProvider"], {}, "'provider_options' should be a sequence"),
+        ([("CPUExecutionProvider", {})], [{}], "Only string values for 'providers' are supported"),
+        ([3], None, r"'providers' values must be either strings or \(string, dict\) tuples"),
+    ],
+)
+def test_faulty_providers(ort: ModuleType, providers: Any, options: Any, text: str) -> None:
+    """
+    A new session says so and uses the CPU, as onnxruntime does.
+    """
+    made = session(ort)
+    with pytest.raises(ValueError, match=text):
+        made.set_providers(providers, options)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert ort.InferenceSession(models.two_outputs(), None, providers, options).get_providers() == [
+            "CPUExecutionProvider"
+        ]
+    if ort is own:
+        assert "EP Error" in str(told[0].message)
 
 
 def test_sessions_can_be_pickled() -> None:

@@ -40,6 +40,10 @@ def test_a_value_has_the_memory_of_its_array(ort: ModuleType) -> None:
     assert not array.any()
     with pytest.raises(RuntimeError, match="The input size of numpy arrays does not match the size of the OrtValue"):
         value.update_inplace(np.zeros((3, 3), np.float32))
+    value.update_inplace(ort.OrtValue.ortvalue_from_numpy(X))
+    assert array.all()
+    with pytest.raises(TypeError, match=r"data must be a numpy\.ndarray or an OrtValue"):
+        value.update_inplace([1])
 
 
 def test_values_of_shapes_and_types(ort: ModuleType) -> None:
@@ -58,6 +62,37 @@ def test_what_is_no_value(ort: ModuleType) -> None:
         made(np.array(["a"]))
     with pytest.raises(RuntimeError, match="Can't allocate memory on the device"):
         made(X, "cuda", 0)
+    with pytest.raises(ValueError, match="`Provided ortvalue` needs to be"):
+        ort.OrtValue(3)
+    with pytest.raises(RuntimeError, match=r"Tensor shape\.Size\(\) must be >= 0"):
+        ort.OrtValue.ortvalue_from_shape_and_type([2, -1], np.float32)
+    with pytest.raises(RuntimeError, match="tensor type 99 is not supported"):
+        ort.OrtValue.ortvalue_from_shape_and_type([2], 99)
+
+
+def test_the_number_of_the_cpu_does_not_matter(ort: ModuleType) -> None:
+    assert ort.OrtValue.ortvalue_from_numpy(X, "cpu", 3).numpy().tolist() == X.tolist()
+    assert ort.OrtDevice.make("cpu", 3).device_id() == 3
+    session, binding = bound(ort)
+    binding.bind_output("y", "cpu", 3)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], Y)
+
+
+def test_values_that_are_no_tensors(ort: ModuleType) -> None:
+    """
+    The results of classifiers, and sequences.
+    """
+    x = {"x": ort.OrtValue.ortvalue_from_numpy(X)}
+
+    def first(model: bytes) -> Any:
+        return ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run_with_ort_values(None, x)[0]
+
+    maps, rows = first(models.classifier()), first(models.rows())
+    assert (maps.data_type(), maps.is_tensor_sequence(), maps.is_tensor()) == (
+        "seq(map(int64,tensor(float)))", False, False,
+    )  # fmt: skip
+    assert (rows.data_type(), rows.is_tensor_sequence(), rows.element_type()) == ("seq(tensor(float))", True, 1)
 
 
 def test_dtypes_are_not_mixed() -> None:
@@ -116,6 +151,9 @@ def test_memory_that_does_not_fit(ort: ModuleType) -> None:
     with pytest.raises(RuntimeError, match=r"has shape \{3,4\} .*but the computed output"):
         session.run_with_iobinding(binding)
     assert not memory.any()
+    binding.bind_output("y", "cpu", 0, np.float64, [2, 4], memory.ctypes.data)
+    with pytest.raises(RuntimeError, match=r"Actual: \(tensor\(double\)\) , expected: \(tensor\(float\)\)"):
+        session.run_with_iobinding(binding)
 
 
 def test_faulty_bindings(ort: ModuleType) -> None:
@@ -129,3 +167,5 @@ def test_faulty_bindings(ort: ModuleType) -> None:
     binding.clear_binding_inputs()
     with pytest.raises(RuntimeError, match="Error in execution"):
         session.run_with_iobinding(binding)
+    with pytest.raises(RuntimeError, match="Failed to find input name in the mapping: z"):
+        binding.bind_input("z", "cpu", 0, np.float32, [2, 3], X.ctypes.data)

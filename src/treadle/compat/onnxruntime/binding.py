@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treadle.compat.onnxruntime.describe import element_dtype
+from treadle.compat.onnxruntime.describe import element_dtype, type_name
 from treadle.compat.onnxruntime.values import OrtValue, at_address, require_cpu
 from treadle.runtime.runner import OwnPlan
 
@@ -42,6 +42,8 @@ class IOBinding:
     ) -> None:
         """Bind an input to the memory at an address, which must stay valid. Raises RuntimeError for another device."""
         require_cpu(device_type, device_id)
+        if name not in self._session.input_names:
+            raise RuntimeError(f"Error when binding input: Failed to find input name in the mapping: {name}")
         self._bind(name, OrtValue(at_address(buffer_ptr, element_dtype(element_type), shape)))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
@@ -135,11 +137,13 @@ class IOBinding:
         """Take the outputs of a run. Raises RuntimeError, and writes nothing, if one does not fit its memory."""
         for name, target in self._targets.items():
             found = results[name]
-            if target is not None and (target.shape != found.shape or target.dtype != found.dtype):
+            if target is not None and target.dtype != found.dtype:
+                types = f"Actual: ({type_name(target.dtype)}) , expected: ({type_name(found.dtype)})"
+                raise RuntimeError(f"Error in execution: Unexpected output data type. {types}")
+            if target is not None and target.shape != found.shape:
                 raise RuntimeError(
                     f"Error in execution: The output OrtValue provided for output '{name}' has shape "
-                    f"{_sizes(target)} and type {target.dtype} but the computed output has shape {_sizes(found)} and "
-                    f"type {found.dtype}"
+                    f"{_sizes(target)} but the computed output has shape {_sizes(found)}"
                 )
         for name, target in self._targets.items():
             if target is None:

@@ -33,6 +33,20 @@ _TYPES: tuple[tuple[DType, int, str], ...] = (
 )
 """Each element type with ONNX's number for it and the name of its tensors (onnx.proto, TensorProto.DataType)."""
 
+_SMALL: tuple[tuple[str, int, str], ...] = (
+    ("float8_e4m3fn", 17, "tensor(float8e4m3fn)"),
+    ("float8_e4m3fnuz", 18, "tensor(float8e4m3fnuz)"),
+    ("float8_e5m2", 19, "tensor(float8e5m2)"),
+    ("float8_e5m2fnuz", 20, "tensor(float8e5m2fnuz)"),
+    ("uint4", 21, "tensor(uint4)"),
+    ("int4", 22, "tensor(int4)"),
+    ("float4_e2m1fn", 23, "tensor(float4e2m1)"),
+    ("float8_e8m0fnu", 24, "tensor(float8e8m0)"),
+    ("uint2", 25, "tensor(uint2)"),
+    ("int2", 26, "tensor(int2)"),
+)
+"""The element types of ml_dtypes that sessions take and return, by their names there, likewise."""
+
 _NAMES = {dtype: name for dtype, _, name in _TYPES}
 _NUMBERS = {dtype: number for dtype, number, _ in _TYPES}
 _DTYPES = {name: dtype for dtype, _, name in _TYPES}
@@ -46,11 +60,14 @@ def type_name(dtype: np.dtype[Any]) -> str | None:
     try:
         return _NAMES[dtypes.from_numpy(dtype)]
     except TypeError:
-        return None
+        return next((name for small, _, name in _SMALL if small == dtype.name), None)
 
 
 def element_number(dtype: np.dtype[Any]) -> int:
     """Return ONNX's number of an element type. Raises TypeError if there is no such tensor."""
+    for small, number, _ in _SMALL:
+        if small == dtype.name:
+            return number
     return _NUMBERS[dtypes.from_numpy(dtype) if dtype.kind != "O" else dtypes.string]
 
 
@@ -60,9 +77,15 @@ def element_dtype(element_type: Any) -> np.dtype[Any]:
     Raises RuntimeError if there is no such tensor.
     """
     if isinstance(element_type, int) and not isinstance(element_type, bool):
-        if element_type not in _BY_NUMBER:
-            raise RuntimeError(f"there are no tensors of the ONNX element type {element_type}")
-        return _BY_NUMBER[element_type].numpy
+        if element_type in _BY_NUMBER:
+            return _BY_NUMBER[element_type].numpy
+        import ml_dtypes
+
+        for small, number, _ in _SMALL:
+            if number == element_type and hasattr(ml_dtypes, small):  # integers of 2 bits came with its version 0.5
+                found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, small))
+                return found
+        raise RuntimeError(f"tensor type {element_type} is not supported")
     dtype: np.dtype[Any] = np.dtype(element_type)
     return dtype
 
@@ -81,13 +104,11 @@ class NodeArg:
         name: Its name.
         type: Its type, such as "tensor(float)".
         shape: A size, a name, or None for each axis; empty if the rank is unknown, too.
-        ranked: Whether the rank is known.
     """
 
     name: str
     type: str
     shape: list[int | str | None]
-    ranked: bool = True
 
     @property
     def optional(self) -> bool:
@@ -150,7 +171,7 @@ def node_args(
             size if isinstance(size, int) else denoted.get(mark, size if size is None else sizes.get(size, size))
             for size, mark in zip(shape or (), marks, strict=True)
         ]
-        found.append(NodeArg(one.name, one.type, fixed, shape is not None))
+        found.append(NodeArg(one.name, one.type, fixed))
     return found
 
 

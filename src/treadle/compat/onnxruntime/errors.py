@@ -67,8 +67,20 @@ class EPFail(Exception):
     """Status 11: an execution provider failed."""
 
 
+class ModelLoadCanceled(Exception):
+    """Status 12: a load was cancelled."""
+
+
+class ModelRequiresCompilation(Exception):
+    """Status 13: the model has to be compiled for a device first."""
+
+
 class NotFound(Exception):
     """Status 14: something that was asked for is not there."""
+
+
+class DeviceReset(Exception):
+    """Status 15: a device was reset."""
 
 
 _STATUS: dict[type[Exception], tuple[int, str]] = {
@@ -83,7 +95,10 @@ _STATUS: dict[type[Exception], tuple[int, str]] = {
     NotImplemented: (9, "NOT_IMPLEMENTED"),
     InvalidGraph: (10, "INVALID_GRAPH"),
     EPFail: (11, "EP_FAIL"),
+    ModelLoadCanceled: (12, "MODEL_LOAD_CANCELED"),
+    ModelRequiresCompilation: (13, "MODEL_REQUIRES_COMPILATION"),
     NotFound: (14, "NOT_FOUND"),
+    DeviceReset: (15, "DEVICE_RESET"),
 }
 
 BY_NAME: dict[str, type[Exception]] = {kind.__name__: kind for kind in _STATUS}
@@ -106,6 +121,14 @@ def error(kind: type[Exception], text: str) -> Exception:
     """Return the exception of class `kind` with the text that onnxruntime would give it."""
     number, name = _STATUS[kind]
     return kind(f"[ONNXRuntimeError] : {number} : {name} : {text}")
+
+
+def unreadable(path: str | None, failure: ModelFormatError) -> Exception:
+    """Return the error for a model, of the file `path` or of bytes, that cannot be read."""
+    text = "Failed to load model because protobuf parsing failed."
+    if path is not None:
+        text = f"Load model from {path} failed:Protobuf parsing failed."
+    return error(InvalidProtobuf, f"{text} {failure}")
 
 
 def bare(failure: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from treadle.compat.onnxruntime.describe import NodeArg, type_name
 from treadle.compat.onnxruntime.errors import InvalidArgument, error
 from treadle.compat.onnxruntime.sparse import dense_of
 from treadle.compat.onnxruntime.values import OrtValue
+from treadle.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -38,6 +39,24 @@ def arrays_of(declared: Mapping[str, NodeArg], given: Mapping[str, Any]) -> dict
     return arrays
 
 
+def departure(inputs: Iterable[Tensor], arrays: Mapping[str, Any]) -> str | None:
+    """Return what onnxruntime runs though the model declares otherwise; None if the shapes of `arrays` are as declared.
+
+    It takes any array for a scalar, and several sizes for the axes with one name.
+    """
+    sizes: dict[str, int] = {}
+    for tensor in inputs:
+        array = arrays.get(tensor.name)
+        if not isinstance(array, np.ndarray) or tensor.shape is None:
+            continue
+        if not tensor.shape and array.ndim:
+            return f"a run gives the input {tensor.name!r}, which is declared as a scalar, {array.ndim} axes"
+        for name, size in zip(tensor.shape, array.shape, strict=True):
+            if isinstance(name, str) and sizes.setdefault(name, size) != size:
+                return f"a run gives the dimension {name!r} of inputs several sizes"
+    return None
+
+
 def check_complete(declared: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raise ValueError if inputs are missing, AttributeError if `given` is no mapping."""
     names = given.keys()
@@ -63,18 +82,29 @@ def _converted(declared: NodeArg, value: Any) -> Any:
     if declared.content.startswith("seq(") and isinstance(value, list | tuple):
         return _sequence(declared, value)
     if isinstance(value, np.ndarray):
-        if value.dtype.isnative:
-            return value
-        raise RuntimeError(f"input '{declared.name}': its dtype {value.dtype} has not this machine's byte order")
+        return _from_array(declared, value)
     if isinstance(value, OrtValue):
         return value.numpy()
     if isinstance(value, list):
         return _from_list(declared, value)
+    raise _no_array(declared, value)
+
+
+def _no_array(declared: NodeArg, value: Any) -> Exception:
     if isinstance(value, dict):
-        raise error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
-    if isinstance(value, tuple | str):
-        raise RuntimeError(f"Input must be a list of dictionaries or a single numpy array for input '{declared.name}'.")
-    raise RuntimeError(f"Unable to handle object of type {type(value)}")
+        return error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
+    if isinstance(value, Iterable):
+        text = f"Input must be a list of dictionaries or a single numpy array for input '{declared.name}'."
+        return RuntimeError(text)
+    return RuntimeError(f"Unable to handle object of type {type(value)}")
+
+
+def _from_array(declared: NodeArg, value: Array) -> Array:
+    if value.dtype.hasobject and declared.type == "tensor(string)":
+        return _texts(value)
+    if not value.dtype.isnative:
+        raise RuntimeError(f"input '{declared.name}': its dtype {value.dtype} has not this machine's byte order")
+    return value
 
 
 def _from_sparse(declared: NodeArg, value: Any) -> Array:
@@ -106,14 +136,22 @@ def _sequence(declared: NodeArg, value: Sequence[Any]) -> list[Array]:
 def _from_list(declared: NodeArg, value: list[Any]) -> Array:
     try:
         if declared.type == "tensor(string)":
-            array: Array = np.array(value, object)
-            if all(isinstance(item, str) for item in array.ravel()):
-                return array
-        elif declared.dtype is not None:
-            return np.array(value, declared.dtype)
+            return _texts(np.array(value, object))
+        if declared.dtype is not None:
+            array: Array = np.array(value, declared.dtype)
+            return array
     except (ValueError, TypeError, OverflowError):
         pass
     raise RuntimeError("Could not create tensor from given input list")
+
+
+def _texts(array: Array) -> Array:
+    """`array` with texts in place of other objects, as str() gives them."""
+    if all(isinstance(item, str) for item in array.flat):
+        return array
+    texts = np.empty(array.size, object)
+    texts[:] = [str(item) for item in array.flat]
+    return texts.reshape(array.shape)
 
 
 def _check(declared: NodeArg, array: Any) -> None:
@@ -130,7 +168,7 @@ def _check(declared: NodeArg, array: Any) -> None:
     if actual != declared.content:
         raise error(InvalidArgument, f"Unexpected input data type. Actual: ({actual}) , expected: ({declared.content})")
     wanted = declared.shape
-    if declared.ranked and len(wanted) != array.ndim:
+    if wanted and len(wanted) != array.ndim:  # onnxruntime checks no array for a scalar: departure() does
         got = f"Got: {array.ndim} Expected: {len(wanted)}"
         raise error(InvalidArgument, f"Invalid rank for input: {declared.name} {got}{_FIX}")
     wrong = [

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from treadle.compat.onnxruntime.adapters import refuse_adapter
 from treadle.compat.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from treadle.compat.onnxruntime.errors import Fail, error
 from treadle.compat.onnxruntime.errors import NotImplemented as Unsupported
-from treadle.compat.onnxruntime.errors import error
 from treadle.runtime.control import CancelToken
 
 USED, IGNORED = "used", "ignored"
@@ -40,6 +40,10 @@ MEANING: dict[str, str] = {
 }
 """What a session makes of a setting. Results are deterministic and threads shared whatever is set."""
 
+_LONGEST_KEY = 1024
+
+_MOST_SEVERE = 4
+
 _REFUSED_KEYS = ("session.model_external_initializers_file_folder_path", "ep.context_enable", "ep.context_file_path")
 """Entries of the configuration that would change what is loaded or written."""
 
@@ -47,7 +51,16 @@ _REFUSED_KEYS = ("session.model_external_initializers_file_folder_path", "ep.con
 def _integer(value: Any) -> int:
     if isinstance(value, float):
         raise TypeError(f"wanted an int, got {value!r}")
-    return operator.index(value)
+    number = operator.index(value)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise TypeError(f"wanted an int of 32 bits, got {number}")
+    return number
+
+
+def _truth(value: Any) -> bool:
+    if value is not None and not hasattr(value, "__bool__"):
+        raise TypeError(f"wanted a bool, got {value!r}")
+    return bool(value)
 
 
 def _of(kind: type) -> Callable[[Any], Any]:
@@ -86,7 +99,7 @@ class _Options:
         entries: The entries of the configuration.
     """
 
-    __slots__ = ("entries", "values")
+    __slots__ = ("__weakref__", "entries", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -95,6 +108,8 @@ class _Options:
     def _add_entry(self, key: str, value: str) -> None:
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"{type(self).__name__}: wanted a key and a value as str, got {key!r} and {value!r}")
+        if not 0 < len(key) <= _LONGEST_KEY:
+            raise RuntimeError(f"Config key is empty or longer than maximum length {_LONGEST_KEY}")
         self.entries[key] = value
 
     def _entry(self, key: str) -> str:
@@ -109,7 +124,8 @@ class SessionOptions(_Options):
     Attributes:
         dimensions: Fixed sizes of open dimensions, by name.
         denotations: The same by denotation.
-        for_peer: What only onnxruntime itself can do: names of methods, and what calls them for its options.
+        for_peer: What only onnxruntime itself can do: names of methods, and what calls them for its options, with a
+            function that makes its own values.
     """
 
     __slots__ = ("denotations", "dimensions", "for_peer")
@@ -119,24 +135,24 @@ class SessionOptions(_Options):
     execution_mode = _Setting(_of(ExecutionMode), ExecutionMode.ORT_SEQUENTIAL)
     execution_order = _Setting(_of(ExecutionOrder), ExecutionOrder.DEFAULT)
     graph_optimization_level = _Setting(_of(GraphOptimizationLevel), GraphOptimizationLevel.ORT_ENABLE_ALL)
-    enable_cpu_mem_arena = _Setting(bool, default=True)
-    enable_mem_pattern = _Setting(bool, default=True)
-    enable_mem_reuse = _Setting(bool, default=True)
-    enable_profiling = _Setting(bool, default=False)
+    enable_cpu_mem_arena = _Setting(_truth, default=True)
+    enable_mem_pattern = _Setting(_truth, default=True)
+    enable_mem_reuse = _Setting(_truth, default=True)
+    enable_profiling = _Setting(_truth, default=False)
     profile_file_prefix = _Setting(_of(str), "onnxruntime_profile_")
     optimized_model_filepath = _Setting(_of(str), "")
     log_severity_level = _Setting(_integer, -1)
     log_verbosity_level = _Setting(_integer, 0)
     logid = _Setting(_of(str), "")
-    use_deterministic_compute = _Setting(bool, default=False)
-    use_per_session_threads = _Setting(bool, default=True)
+    use_deterministic_compute = _Setting(_truth, default=False)
+    use_per_session_threads = _Setting(_truth, default=True)
 
     def __init__(self) -> None:
         """Make options that change nothing."""
         super().__init__()
         self.dimensions: dict[str, int] = {}
         self.denotations: dict[str, int] = {}
-        self.for_peer: list[tuple[str, Callable[[Any], None]]] = []
+        self.for_peer: list[tuple[str, Callable[[Any, Callable[[Any], Any]], None]]] = []
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Set an entry of the configuration."""
@@ -156,15 +172,20 @@ class SessionOptions(_Options):
 
     def register_custom_ops_library(self, path: str) -> None:
         """Have the session use ops of a library: only onnxruntime itself can."""
-        self.for_peer.append(("register_custom_ops_library", lambda peer: peer.register_custom_ops_library(path)))
+        self.for_peer.append(("register_custom_ops_library", lambda peer, _: peer.register_custom_ops_library(path)))
 
     def add_initializer(self, name: str, value: Any) -> None:
         """Replace an initialiser: only onnxruntime itself can."""
-        self.for_peer.append(("add_initializer", lambda peer: peer.add_initializer(name, value)))
+        self.for_peer.append(("add_initializer", lambda peer, of: peer.add_initializer(name, of(value))))
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
         """Give external initialisers by value: only onnxruntime itself can."""
-        self.for_peer.append(("add_external_initializers", lambda peer: peer.add_external_initializers(names, values)))
+        self.for_peer.append(
+            (
+                "add_external_initializers",
+                lambda peer, of: peer.add_external_initializers(names, [of(value) for value in values]),
+            )
+        )
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         """Name a provider; the CPU is used whatever it is."""
@@ -187,7 +208,7 @@ class RunOptions(_Options):
     log_severity_level = _Setting(_integer, -1)
     log_verbosity_level = _Setting(_integer, 0)
     logid = _Setting(_of(str), "")
-    only_execute_path_to_fetches = _Setting(bool, default=False)
+    only_execute_path_to_fetches = _Setting(_truth, default=False)
 
     def __init__(self) -> None:
         """Make options that change nothing."""
@@ -273,11 +294,25 @@ def only_in_the_peer(options: SessionOptions) -> str | None:
         return options.for_peer[0][0]
     if options.optimized_model_filepath:
         return "optimized_model_filepath"
-    return next((key for key in _REFUSED_KEYS if key in options.entries), None)
+    return next((key for key in _REFUSED_KEYS if options.entries.get(key, "0") not in ("", "0")), None)
 
 
-def copy_to_peer(options: SessionOptions, peer: Any, module: Any, threads: int) -> None:
-    """Give the options of onnxruntime itself, `peer`, the settings of `options`; at most `threads` threads each way."""
+def check_severity(options: SessionOptions | RunOptions) -> None:
+    """Raise RuntimeError, for runs Fail, unless the severity of the log is one, or -1 for the default."""
+    level = options.log_severity_level
+    if -1 <= level <= _MOST_SEVERE:
+        return
+    text = "log severity level. Not a valid onnxruntime::logging::Severity value:"
+    if isinstance(options, RunOptions):
+        raise error(Fail, f"Invalid run {text} {level}")
+    raise RuntimeError(f"Invalid session {text} {level}")
+
+
+def copy_to_peer(options: SessionOptions, peer: Any, module: Any, threads: int) -> list[Any]:
+    """Give the options of onnxruntime itself, `peer`, the settings of `options`; at most `threads` threads each way.
+
+    Returns what has to live as long as the session: onnxruntime keeps the addresses of values alone.
+    """
     for name, value in options.values.items():
         enum = getattr(module, type(value).__name__, None)
         setattr(peer, name, value if enum is None else getattr(enum, value.name))
@@ -291,8 +326,15 @@ def copy_to_peer(options: SessionOptions, peer: Any, module: Any, threads: int) 
         peer.add_free_dimension_override_by_name(name, size)
     for denotation, size in options.denotations.items():
         peer.add_free_dimension_override_by_denotation(denotation, size)
+    values: list[Any] = []
+
+    def value_of(value: Any) -> Any:
+        values.append(module.OrtValue.ortvalue_from_numpy(value.numpy()))
+        return values[-1]
+
     for _, apply in options.for_peer:
-        apply(peer)
+        apply(peer, value_of)
+    return values
 
 
 def refusal(what: str) -> Exception:

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -55,6 +56,20 @@ def _import_beneath() -> ModuleType | None:
             for name in [name for name in sys.modules if name.split(".")[0] == NAME]:
                 del sys.modules[name]
             sys.modules.update(hidden)
+
+
+def only_format(model: Any) -> str | None:
+    """Return why only onnxruntime itself can read `model`, a path or bytes, None if it is not in its own format."""
+    try:
+        head = model[:8] if isinstance(model, bytes) else _head(model)
+    except OSError:
+        return None
+    return "the model is in ONNX Runtime's own format (.ort)" if head[4:] == b"ORTM" else None
+
+
+def _head(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(8)
 
 
 def tell(model: str, why: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,21 @@ import numpy as np
 from treadle.compat.onnxruntime import peer
 from treadle.compat.onnxruntime.binding import IOBinding
 from treadle.compat.onnxruntime.describe import ModelMetadata, NodeArg, metadata_of, node_args
-from treadle.compat.onnxruntime.errors import Fail, InvalidArgument, NoSuchFile, bare, error, of, translated
-from treadle.compat.onnxruntime.feeds import arrays_of, check_complete, check_names
+from treadle.compat.onnxruntime.errors import (
+    Fail,
+    InvalidArgument,
+    NoSuchFile,
+    bare,
+    error,
+    of,
+    translated,
+    unreadable,
+)
+from treadle.compat.onnxruntime.feeds import arrays_of, check_complete, check_names, departure
 from treadle.compat.onnxruntime.options import (
     RunOptions,
     SessionOptions,
+    check_severity,
     copy_to_peer,
     ignored,
     limits_of,
@@ -28,9 +39,10 @@ from treadle.compat.onnxruntime.options import (
     refusal,
 )
 from treadle.compat.onnxruntime.profile import Profile
+from treadle.compat.onnxruntime.providers import CPU, Providers, check, check_or_fall_back
 from treadle.compat.onnxruntime.values import OrtMemoryInfo, OrtValue, require_cpu
 from treadle.compile import Session, remembered, written_forms
-from treadle.errors import TreadleError, UnsupportedModelError
+from treadle.errors import ModelFormatError, TreadleError, UnsupportedModelError
 from treadle.frontends.onnx.description import Description
 from treadle.runtime.pool import threads_of
 from treadle.runtime.threads import ThreadSettings
@@ -40,8 +52,6 @@ _MOST_CHECKED = 64
 """How many forms of inputs a session remembers as checked."""
 
 Callback = Callable[[list[Any], Any, str], None]
-
-CPU = "CPUExecutionProvider"
 
 strict_default = False
 """Whether sessions that do not say `strict` refuse what treadle cannot run."""
@@ -71,7 +81,7 @@ class InferenceSession:
         self,
         path_or_bytes: str | bytes | os.PathLike[str],
         sess_options: SessionOptions | None = None,
-        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        providers: Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
         strict: bool | None = None,
@@ -92,34 +102,47 @@ class InferenceSession:
         self._enable_fallback = True
         self._peer: Any = None
         self._description: Any = None
-        self._profile: Profile | None = None
+        self._end_profile: Callable[[], Any] = str
         self._profiling_start_time_ns = 0
         self._lock = threading.Lock()
         self._checked: set[tuple[Any, ...]] = set()
-        _check_providers(providers, provider_options)
+        check_severity(self._sess_options)
+        check_or_fall_back(providers, provider_options)
         self._load()
 
     def _load(self) -> None:
-        if self._model_path is not None and not Path(self._model_path).exists():
-            path = self._model_path
+        model, path = self._model, self._model_path
+        if path is not None and not Path(path).exists():
             raise error(NoSuchFile, f"Load model from {path} failed:Load model {path} failed. File doesn't exist")
-        if self._model_bytes == b"":
-            raise error(InvalidArgument, "No graph was found in the protobuf.")
-        model = self._model
-        if what := only_in_the_peer(self._sess_options):
+        if model == b"" or (path is not None and Path(path).stat().st_size == 0):
+            where = "" if path is None else f"Load model from {path} failed:"
+            raise error(InvalidArgument, f"{where}No graph was found in the protobuf.")
+        if what := only_in_the_peer(self._sess_options) or peer.only_format(model):
             self._use_peer(model, what, None)
             return
+        with ExitStack() as undo:
+            profile = None
+            if self._sess_options.enable_profiling:
+                profile = Profile(self._sess_options.profile_file_prefix)
+                undo.callback(profile.drop)
+            self._compile(model)
+            if profile is not None and self._peer is None:
+                profile.loaded()
+                self._profiling_start_time_ns = profile.start_ns
+                self._end_profile = weakref.finalize(self, profile.end)  # onnxruntime writes the file then, too
+                undo.pop_all()
+
+    def _compile(self, model: Any) -> None:
         limits = limits_of(self._sess_options, threads_of(None, "InferenceSession").topology().available)
         with translated():
             try:
                 self._sess: Any = Session(model, intra_op=limits.intra_op, inter_op=limits.inter_op)
+            except ModelFormatError as failure:
+                raise unreadable(self._model_path, failure) from failure
             except UnsupportedModelError as failure:
                 self._use_peer(model, " ".join(map(str.strip, str(failure).splitlines()[:2])), failure)
                 return
             self._description = _describe(self._sess, model)  # now: the file may be gone when it is asked for
-        if self._sess_options.enable_profiling:
-            self._profile = Profile(self._sess_options.profile_file_prefix)
-            self._profiling_start_time_ns = self._profile.start_ns
 
     def _use_peer(self, model: Any, why: str, failure: UnsupportedModelError | None) -> None:
         module = None if self._strict else peer.load()
@@ -129,7 +152,7 @@ class InferenceSession:
             raise refusal(why)
         options = module.SessionOptions()
         available = threads_of(None, "InferenceSession").topology().available
-        copy_to_peer(self._sess_options, options, module, available)
+        self._peer_values = copy_to_peer(self._sess_options, options, module, available)
         peer.tell("a model given as bytes" if self._model_path is None else self._model_path, why)
         with peer.translated():
             self._peer = module.InferenceSession(model, options, providers=[CPU])
@@ -191,11 +214,11 @@ class InferenceSession:
     def _optional(self) -> frozenset[str]:
         return frozenset(one.name for one in self.get_overridable_initializers())
 
-    def _override(self, name: str) -> None:
-        """From now on run on onnxruntime itself: treadle compiles initialisers into the plan."""
+    def _leave(self, why: str) -> None:
+        """Run on onnxruntime itself from now on."""
         with self._lock:
             if self._peer is None:
-                self._use_peer(self._model, f"a run overrides the initialiser {name!r}", None)
+                self._use_peer(self._model, why, None)
 
     @property
     def input_names(self) -> frozenset[str]:
@@ -252,11 +275,11 @@ class InferenceSession:
 
     def set_providers(
         self,
-        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        providers: Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Warn of providers that are not there; the CPU stays in use."""
-        _check_providers(providers, provider_options)
+        """Warn of providers that are not there; the CPU stays in use. Raises ValueError for what is no list of them."""
+        check(providers, provider_options)
 
     def disable_fallback(self) -> None:
         """Do nothing: there is one provider."""
@@ -314,19 +337,25 @@ class InferenceSession:
     ) -> Mapping[str, Any]:
         if run_options is not None and not isinstance(run_options, RunOptions):
             raise TypeError(f"run(): run_options: wanted RunOptions or None, got {run_options!r}")
+        if run_options is not None:
+            check_severity(run_options)
         if self._peer is not None:
             check_complete(self._inputs, given)
             feeds = {name: value.numpy() if isinstance(value, OrtValue) else value for name, value in given.items()}
             with peer.translated(), peer.options_of(run_options) as options:
                 return dict(zip(names, self._peer.run(names, feeds, options), strict=True))
         if overridden := given.keys() & self._optional:
-            self._override(min(overridden))
+            self._leave(f"a run overrides the initialiser {min(overridden)!r}")  # it is compiled into the plan
             return self._results(names, given, run_options, binding)
         arrays = arrays_of(self._inputs, given)
         check_names(names, self._outputs)
+        departs = departure(self._sess.inputs, arrays)
+        if departs and not self._strict and peer.load() is not None:
+            self._leave(departs)
+            return self._results(names, given, run_options, binding)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
-        if len(given) == len(arrays) and all(type(one) is np.ndarray for one in given.values()):
+        if len(given) == len(arrays) and all(_is_plain(one) for one in given.values()):
             self._checked.add(_form_of(given))
         with translated():
             memory = {} if binding is None else self._in_place(binding.shared)
@@ -357,6 +386,8 @@ class InferenceSession:
 
         Inputs that are missing are reported now, everything else to the callback.
         """
+        if not callable(callback):
+            raise TypeError(f"run_async(): callback: wanted a callable, got {callback!r}")
         check_complete(self._inputs, input_feed)
 
         def work() -> None:
@@ -410,10 +441,7 @@ class InferenceSession:
 
     def end_profiling(self) -> str:
         """End the profile and return the path of its file; "" if there is none."""
-        if self._peer is not None:
-            return str(self._peer.end_profiling())
-        profile, self._profile = self._profile, None
-        return "" if profile is None else profile.end()
+        return str(self._peer.end_profiling() if self._peer is not None else self._end_profile() or "")
 
     def get_profiling_start_time_ns(self) -> int:
         """Return when the profile began, in ns since 1970; 0 if there is none."""
@@ -440,14 +468,14 @@ class InferenceSession:
         options.denotations.update(state["dimensions"][1])
         InferenceSession.__init__(self, state["model"], options, strict=state["strict"])
 
-    def __del__(self) -> None:
-        profile = self.__dict__.get("_profile")
-        if profile is not None:
-            profile.drop()
-
 
 def _form_of(given: Mapping[str, Array]) -> tuple[Any, ...]:
     return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()])
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True for an array that needs no check of its elements."""
+    return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def _describe(session: Session, model: Any) -> Description:
@@ -469,23 +497,3 @@ def _background() -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=_background.cache_clear)
-
-
-def _check_providers(
-    providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None, options: Sequence[Mapping[str, Any]] | None
-) -> None:
-    """Warn of providers that are not there. Raises TypeError for what is no list of providers."""
-    if providers is None:
-        return
-    listed: Sequence[Any] = [providers] if isinstance(providers, str) else list(providers)
-    if options is not None and len(options) != len(listed):
-        warnings.warn("'providers' and 'provider_options' should be the same length if both are given.", stacklevel=3)
-    for one in listed:
-        name = one[0] if isinstance(one, tuple) and len(one) == 2 else one
-        if not isinstance(name, str):
-            raise TypeError(f"'providers' values must be either strings or (str, dict) tuples; got {one!r}")
-        if name != CPU:
-            warnings.warn(
-                f"Specified provider '{name}' is not in available provider names.Available providers: '{CPU}'",
-                stacklevel=3,
-            )

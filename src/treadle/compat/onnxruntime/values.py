@@ -22,8 +22,8 @@ _NO_DEVICE = (
 
 
 def require_cpu(device_type: str, device_id: int = 0) -> None:
-    """Raise RuntimeError unless the device is the CPU."""
-    if device_type.lower() != "cpu" or device_id != 0:
+    """Raise RuntimeError unless the device is the CPU; its number does not matter."""
+    if device_type.lower() != "cpu":
         raise RuntimeError(f"{_NO_DEVICE} ({device_type}:{device_id})")
 
 
@@ -48,7 +48,9 @@ class OrtValue:
     __slots__ = ("_content",)
 
     def __init__(self, content: Any) -> None:
-        """Hold an array or a list of arrays."""
+        """Hold an array, a list of arrays or maps, a sparse tensor, or None. Raises ValueError for other objects."""
+        if content is not None and not isinstance(content, np.ndarray | list) and not hasattr(content, "dense_shape"):
+            raise ValueError(f"`Provided ortvalue` needs to be an array, a list or a SparseTensor, got {content!r}")
         self._content = content
 
     @classmethod
@@ -94,7 +96,10 @@ class OrtValue:
         if vendor_id not in (-1, 0):
             raise RuntimeError(_NO_DEVICE)
         require_cpu(device_type, device_id)
-        return cls(np.empty(tuple(int(size) for size in shape), element_dtype(element_type)))
+        sizes = tuple(int(size) for size in shape)
+        if any(size < 0 for size in sizes):
+            raise RuntimeError(f"Tensor shape.Size() must be >= 0, got {list(shape)}")
+        return cls(np.empty(sizes, element_dtype(element_type)))
 
     def _array(self) -> Array:
         if isinstance(self._content, np.ndarray):
@@ -122,8 +127,14 @@ class OrtValue:
         """Return a tensor with the memory of another library's tensor."""
         return cls(np.ascontiguousarray(np.from_dlpack(data)))
 
-    def update_inplace(self, np_arr: Array) -> None:
-        """Copy an array into its memory. Raises RuntimeError unless it has its dtype and number of elements."""
+    def update_inplace(self, data: Array | OrtValue) -> None:
+        """Copy an array, or that of another value, into its memory.
+
+        Raises RuntimeError unless it has its dtype and number of elements, TypeError for what is no array.
+        """
+        np_arr = data.numpy() if isinstance(data, OrtValue) else data
+        if not isinstance(np_arr, np.ndarray):
+            raise TypeError("data must be a numpy.ndarray or an OrtValue.")
         array = self._array()
         if array.size != np_arr.size:
             raise RuntimeError("The input size of numpy arrays does not match the size of the OrtValue.")
@@ -151,10 +162,16 @@ class OrtValue:
             return str(self._content.data_type())
         if isinstance(self._content, np.ndarray):
             return type_name(self._content.dtype) or ""
-        return f"seq({type_name(self._content[0].dtype)})" if self._content else "seq(tensor(float))"
+        first = self._content[0] if self._content else np.empty(0, np.float32)
+        if isinstance(first, dict):
+            key = "string" if any(isinstance(each, str) for each in first) else "int64"
+            return f"seq(map({key},tensor(float)))"
+        return f"seq({type_name(first.dtype)})"
 
     def element_type(self) -> int:
-        """Return ONNX's number of the type of the elements."""
+        """Return ONNX's number of the type of the elements, also of those of the tensors of a sequence."""
+        if self.is_tensor_sequence():
+            return element_number(self._content[0].dtype if self._content else np.dtype(np.float32))
         return element_number(self._array().dtype)
 
     def tensor_size_in_bytes(self) -> int:
@@ -188,7 +205,7 @@ class OrtValue:
 
     def is_tensor_sequence(self) -> bool:
         """Return True if it is a list of tensors."""
-        return isinstance(self._content, list)
+        return isinstance(self._content, list) and not any(isinstance(each, dict) for each in self._content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +221,10 @@ class OrtDevice:
         if vendor_id not in (-1, 0):
             raise RuntimeError(_NO_DEVICE)
         require_cpu(ort_device_name, device_id)
-        return OrtDevice()
+        return OrtDevice(number=device_id)
 
     def device_id(self) -> int:
-        """Return 0."""
+        """Return the number it was made with, which does not matter."""
         return self.number
 
     def device_type(self) -> int:

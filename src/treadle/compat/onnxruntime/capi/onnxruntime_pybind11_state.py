@@ -5,8 +5,10 @@ from treadle.compat.onnxruntime import get_available_providers as get_available_
 from treadle.compat.onnxruntime import get_build_info as get_build_info
 from treadle.compat.onnxruntime import get_device as get_device
 from treadle.compat.onnxruntime import get_version_string as get_version_string
+from treadle.compat.onnxruntime import has_collective_ops as has_collective_ops
 from treadle.compat.onnxruntime import set_default_logger_severity as set_default_logger_severity
 from treadle.compat.onnxruntime import set_default_logger_verbosity as set_default_logger_verbosity
+from treadle.compat.onnxruntime import set_global_thread_pool_sizes as set_global_thread_pool_sizes
 from treadle.compat.onnxruntime import set_seed as set_seed
 from treadle.compat.onnxruntime.binding import SessionIOBinding as SessionIOBinding
 from treadle.compat.onnxruntime.describe import ModelMetadata as ModelMetadata
@@ -18,13 +20,16 @@ from treadle.compat.onnxruntime.enums import OrtAllocatorType as OrtAllocatorTyp
 from treadle.compat.onnxruntime.enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
 from treadle.compat.onnxruntime.enums import OrtMemType as OrtMemType
 from treadle.compat.onnxruntime.enums import OrtSparseFormat as OrtSparseFormat
+from treadle.compat.onnxruntime.errors import DeviceReset as DeviceReset
 from treadle.compat.onnxruntime.errors import EngineError as EngineError
 from treadle.compat.onnxruntime.errors import EPFail as EPFail
 from treadle.compat.onnxruntime.errors import Fail as Fail
 from treadle.compat.onnxruntime.errors import InvalidArgument as InvalidArgument
 from treadle.compat.onnxruntime.errors import InvalidGraph as InvalidGraph
 from treadle.compat.onnxruntime.errors import InvalidProtobuf as InvalidProtobuf
+from treadle.compat.onnxruntime.errors import ModelLoadCanceled as ModelLoadCanceled
 from treadle.compat.onnxruntime.errors import ModelLoaded as ModelLoaded
+from treadle.compat.onnxruntime.errors import ModelRequiresCompilation as ModelRequiresCompilation
 from treadle.compat.onnxruntime.errors import NoModel as NoModel
 from treadle.compat.onnxruntime.errors import NoSuchFile as NoSuchFile
 from treadle.compat.onnxruntime.errors import NotFound as NotFound
@@ -33,6 +38,7 @@ from treadle.compat.onnxruntime.errors import RuntimeException as RuntimeExcepti
 from treadle.compat.onnxruntime.options import RunOptions as RunOptions
 from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
 from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
+from treadle.compat.onnxruntime.sparse import SparseTensor as SparseTensor
 from treadle.compat.onnxruntime.values import OrtArenaCfg as OrtArenaCfg
 from treadle.compat.onnxruntime.values import OrtDevice as OrtDevice
 from treadle.compat.onnxruntime.values import OrtMemoryInfo as OrtMemoryInfo
