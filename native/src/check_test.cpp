@@ -59,7 +59,8 @@ public:
         const bool first = threads_.empty();
         for (const std::string& id : thread_ids(process_)) {
             Times now;
-            std::ifstream("/proc/" + process_ + "/task/" + id + "/schedstat") >> now.ran_ns >> now.waited_ns;
+            std::ifstream file("/proc/" + process_ + "/task/" + id + "/schedstat");
+            if (!(file >> now.ran_ns >> now.waited_ns)) continue;  // the thread has just ended
             Thread& thread = threads_.try_emplace(id).first->second;
             if (first) thread.began = now;
             thread.last = now;

@@ -19,16 +19,11 @@ std::int32_t doze(void* const*, const std::int64_t* args, std::int64_t, void*) {
     return 0;
 }
 
-// Returns a program of some seconds of work, in chunks of 200 us, which no test waits for.
+// Returns a program of days of work, in chunks of 200 us: a run that is not ended hangs.
 std::unique_ptr<Program> endless() {
     Builder builder;
     builder.buffers = {{BufferKind::arena, 0}};
-    std::int64_t before = -1;
-    for (int i = 0; i < 100; ++i) {
-        const auto task = builder.add_kernel(doze, {200}, 1000);
-        if (before >= 0) builder.link(before, task);
-        before = task;
-    }
+    builder.add_kernel(doze, {200}, 1'000'000'000);
     return builder.build();
 }
 
@@ -42,12 +37,11 @@ std::unique_ptr<Program> one_step(HostCall host) {
 std::atomic<int> workers_inside{0};
 std::atomic<int> workers_at_once{0};  // the largest number inside since this was set to 0
 std::atomic<int> chunks_done{0};
-std::atomic<bool> in_haste{false};
 
 // A chunk that records how many workers are inside it at once.
 std::int32_t gauge(void* const*, const std::int64_t*, std::int64_t, void*) {
     raise_to(workers_at_once, ++workers_inside);
-    if (!in_haste) std::this_thread::sleep_for(300us);
+    std::this_thread::sleep_for(300us);
     --workers_inside;
     ++chunks_done;
     return 0;
@@ -96,7 +90,6 @@ TREADLE_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
         const auto start = Clock::now();
         CHECK_THROWS(RunTimeout, team.run(*program, {}, until(20ms)));
         CHECK(Clock::now() - start >= 20ms);
-        CHECK(Clock::now() - start < 2s);
         healthy.run(team);
     }
     CHECK_THROWS(RunTimeout, team.run(*program, {}, until(-1ms)));
@@ -156,7 +149,6 @@ TREADLE_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
     const auto inner = endless();
     const auto outer = one_step([&](auto) { team.run(*inner, {}); });
     const auto outermost = one_step([&](auto) { team.run(*outer, {}); });
-    const auto start = Clock::now();
     CHECK_THROWS(RunTimeout, team.run(*outermost, {}, until(20ms)));
     Request request;
     request.token = std::make_shared<CancelToken>();
@@ -166,7 +158,6 @@ TREADLE_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
     });
     CHECK_THROWS(RunCancelled, team.run(*outermost, {}, request));
     other.join();
-    CHECK(Clock::now() - start < 3s);
 }
 
 TREADLE_TEST(queued_runs_start_by_priority_and_then_by_arrival) {
@@ -197,22 +188,26 @@ TREADLE_TEST(queued_runs_start_by_priority_and_then_by_arrival) {
 
 TREADLE_TEST(a_run_of_higher_priority_overtakes_a_long_run) {
     Team team("t", {1, 1});
+    std::atomic<int> steps{0};
     Builder builder;
-    builder.buffers = {{BufferKind::arena, 0}};
-    for (int i = 0; i < 400; ++i) builder.add_kernel(doze, {1000});
+    builder.buffers.clear();
+    for (int i = 0; i < 400; ++i) {
+        builder.add_host([&](auto) {
+            ++steps;
+            while (steps == 1 && team.status().waiting == 0) std::this_thread::sleep_for(100us);
+        });
+    }
     const auto longer = builder.build();
-    std::atomic<bool> done{false};
-    std::thread other([&] {
-        team.run(*longer, {});
-        done = true;
-    });
-    while (team.status().runs == 0) std::this_thread::sleep_for(100us);
+    std::thread other([&] { team.run(*longer, {}); });
+    while (steps == 0) std::this_thread::sleep_for(100us);
     Request urgent;
     urgent.priority = 1;
-    const auto shorter = one_step([](auto) {});
+    int before = 0;
+    const auto shorter = one_step([&](auto) { before = steps; });
     team.run(*shorter, {}, urgent);
-    CHECK(!done);
     other.join();
+    CHECK_EQUAL(1, before);
+    CHECK_EQUAL(400, steps.load());
 }
 
 TREADLE_TEST(a_cap_limits_the_workers_of_a_step) {
@@ -238,7 +233,7 @@ TREADLE_TEST(a_cap_limits_the_workers_of_a_step) {
 TREADLE_TEST(caps_take_effect_during_a_run) {
     workers_at_once = 0;
     chunks_done = 0;
-    constexpr int kSteps = 200;
+    constexpr int kSteps = 100'000;  // more than a case takes
     constexpr int kChunks = 20;
     Builder builder;
     builder.buffers = {{BufferKind::arena, 0}};
@@ -249,29 +244,27 @@ TREADLE_TEST(caps_take_effect_during_a_run) {
     for (StepSpec& step : builder.steps) step.max_workers = 1;
     const auto program = builder.build();
     Team team("t", {4, 1});
-    std::thread client([&] { team.run(*program, {}); });
+    Request request;
+    request.token = std::make_shared<CancelToken>();
+    std::thread client([&] { CHECK_THROWS(RunCancelled, team.run(*program, {}, request)); });
     const auto wait_for = [&](int chunks) {
         while (chunks_done < chunks) std::this_thread::sleep_for(100us);
     };
     wait_for(kChunks * 10);
     CHECK_EQUAL(1, workers_at_once.load());
     program->set_caps(std::vector<int>(kSteps, 3));
-    while (workers_at_once < 3 && chunks_done < kSteps * kChunks) std::this_thread::sleep_for(100us);
+    while (workers_at_once < 3) std::this_thread::sleep_for(100us);  // on a busy machine workers come late
     wait_for(chunks_done + 2 * kChunks);
     CHECK_EQUAL(3, workers_at_once.load());
     program->set_caps(std::vector<int>(kSteps, 1));
     wait_for(chunks_done + 2 * kChunks);  // the op in progress keeps its workers
     workers_at_once = 0;
     wait_for(chunks_done + 10 * kChunks);
-    in_haste = true;
-    client.join();
-    in_haste = false;
     CHECK_EQUAL(1, workers_at_once.load());
-    CHECK_EQUAL(kSteps * kChunks, chunks_done.load());
-    workers_at_once = 0;
     program->set_caps(std::vector<int>(kSteps, 0));
-    do team.run(*program, {});
-    while (workers_at_once <= 3);
+    while (workers_at_once <= 3) std::this_thread::sleep_for(100us);
+    request.token->cancel();
+    client.join();
     CHECK_THROWS(std::invalid_argument, program->set_caps(std::vector<int>(kSteps - 1, 1)));
     std::vector<int> wrong(kSteps, 1);
     wrong.back() = -1;
@@ -305,7 +298,7 @@ TREADLE_TEST(set_spin_reaches_spinning_workers) {
     team.set_spin(0ns);
     while (team.status().spinning > 0) std::this_thread::sleep_for(100us);
     dag.run(team);
-    CHECK_EQUAL(0, team.status().spinning);
+    while (team.status().spinning > 0) std::this_thread::sleep_for(100us);  // a worker may still be waking up
 }
 
 #if defined(__linux__)

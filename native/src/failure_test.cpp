@@ -119,8 +119,7 @@ TREADLE_TEST(at_most_inter_op_blocking_tasks_run_without_a_slot) {
     for (int i = 0; i < 9; ++i) {
         builder.add_host(
             [&](auto) {
-                const int now = ++inside;
-                if (now > most) most = now;
+                raise_to(most, ++inside);
                 // Finishes only if compute workers go on meanwhile.
                 while (!computed) std::this_thread::sleep_for(1ms);
                 --inside;
@@ -146,7 +145,7 @@ TREADLE_TEST_WORKERS(blocking_workers_execute_only_blocking_tasks) {
         const bool blocking = i % 2 == 0;
         builder.add_host(
             [&, blocking](auto) {
-                if (!blocking && ++inside > most) most = inside.load();
+                if (!blocking) raise_to(most, ++inside);
                 std::this_thread::sleep_for(200us);
                 if (!blocking) --inside;
             },
@@ -175,21 +174,16 @@ TREADLE_TEST_WORKERS(an_exception_from_the_poll_ends_the_run) {
     Team team("t", {workers, 1});
     Builder builder;
     builder.buffers = {{BufferKind::arena, 0}};
-    for (int i = 0; i < 1000; ++i) {
-        builder.add_kernel(
-            [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
-                std::this_thread::sleep_for(1ms);
-                return 0;
-            },
-            {}, 10);
-        if (i > 0) builder.link(i - 1, i);
-    }
+    builder.add_kernel(
+        [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+            std::this_thread::sleep_for(1ms);
+            return 0;
+        },
+        {}, 1'000'000'000);  // a run that is not ended hangs
     const auto program = builder.build();
     const auto stop = [] { throw Stop(); };
     std::thread other([&] { CHECK_THROWS(Stop, team.run(*program, {}, polled(stop))); });
-    const auto start = std::chrono::steady_clock::now();
     CHECK_THROWS(Stop, team.run(*program, {}, polled(stop)));
-    CHECK(std::chrono::steady_clock::now() - start < 500ms);
     other.join();
 }
 

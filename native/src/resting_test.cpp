@@ -88,7 +88,7 @@ TREADLE_TEST(an_idle_nested_caller_does_not_free_a_second_permit) {
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
     const auto step = [&] {
-        if (++inside > most) most = inside.load();
+        raise_to(most, ++inside);
         std::this_thread::sleep_for(50us);
         --inside;
     };

@@ -220,7 +220,7 @@ TREADLE_TEST(a_run_with_little_shareable_work_takes_the_serial_path) {
 TREADLE_TEST(serial_work_runs_on_the_spinning_callers_thread) {
     struct Threads {
         std::atomic<int> begun{0};
-        std::atomic<bool> caller_is_free{false};
+        Team* team;
         std::thread::id caller = std::this_thread::get_id();
         std::thread::id last;
     };
@@ -228,12 +228,8 @@ TREADLE_TEST(serial_work_runs_on_the_spinning_callers_thread) {
         auto& threads = *static_cast<Threads*>(pointers[0]);
         ++threads.begun;
         while (threads.begun < 2) std::this_thread::yield();  // a hang is a failure
-        if (std::this_thread::get_id() == threads.caller) {
-            threads.caller_is_free = true;
-        } else {
-            while (!threads.caller_is_free) std::this_thread::yield();
-            std::this_thread::sleep_for(20ms);
-        }
+        const bool is_caller = std::this_thread::get_id() == threads.caller;
+        while (!is_caller && threads.team->status().spinning == 0) std::this_thread::yield();
         return 0;
     };
     const Kernel join = [](void* const* pointers, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
@@ -250,6 +246,7 @@ TREADLE_TEST(serial_work_runs_on_the_spinning_callers_thread) {
     Team team("t", {1, 2}, 10s);
     for (int i = 0; i < 10; ++i) {
         Threads threads;
+        threads.team = &team;
         void* bound[] = {&threads};
         team.run(*program, bound);
         CHECK(threads.last == threads.caller);
@@ -302,10 +299,8 @@ TREADLE_TEST(an_idle_team_uses_no_cpu) {
         std::this_thread::sleep_for(300ms);
         return std::clock() - before;
     };
-    int tries = 5;  // on a busy machine threads park late
-    while (--tries > 0 && used() >= CLOCKS_PER_SEC / 100) {
+    while (used() >= CLOCKS_PER_SEC / 100) {  // on a busy machine threads park late; a hang is a failure
     }
-    CHECK(tries > 0);
 }
 
 TREADLE_TEST(most_urgent_ready_tasks_start_first) {
