@@ -38,8 +38,9 @@ public:
         std::ptrdiff_t source = -1;    // the number of its Source, if it has one
         std::vector<int> max_workers;  // the caps of its source when it was made
     };
-    // Source makes programs. `hosts` make the calls of its steps that are no kernels, in the order of these. Symbol i of the template is size number `order[i]`, and its requested sizes are the dimensions of the
-    // outputs, whose ranks are `ranks` (none: a stage makes the output).
+    // Source makes programs. `hosts` make the calls of its steps that are no kernels, in the order of these. Symbol i of
+    // the template is size number `order[i]`, and its requested sizes are the dimensions of the outputs, whose ranks are
+    // `ranks` (none: a stage makes the output).
     struct Source {
         std::shared_ptr<const ProgramTemplate> program_template;
         std::vector<std::size_t> order;
