@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from treadle.graph.object_result import ObjectResult
 from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
-from treadle.runtime.control_form import FORMS, ControlForm
+from treadle.runtime.control_form import FORMS
 from treadle.runtime.data_stage import AHEAD, Ahead, DataStage, StageForm
 from treadle.runtime.executable import ControlLayout, Executable, Layout, StageLayout, Step
 from treadle.runtime.outputs import ArraySpec, SizedSpec
@@ -209,21 +209,21 @@ def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
         own: dict[str, Any] = {"args": list(body.args)} if isinstance(body, StageLayout) else {}
         ahead = body.stage.ahead
         if ahead is not None:
-            name = next(name for name, kind in AHEAD.items() if isinstance(ahead.form, kind))
             bodies = [_stage_record(stage.form) for stage in ahead.bodies]
-            own["ahead"] = {"form": name, "fields": list(ahead.form), "bodies": bodies}
+            own["ahead"] = {**_form_record(ahead.form, AHEAD), "bodies": bodies}
         return {"stage": _stage_record(body.stage.form), "counts": list(body.counts), **own}
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
-        return {
-            "form": next(name for name, kind in FORMS.items() if isinstance(body.form, kind)),
-            "fields": list(body.form),
-            "bodies": [_plan_record(layout, numbers) for layout in layouts],
-        }
+        return {**_form_record(body.form, FORMS), "bodies": [_plan_record(layout, numbers) for layout in layouts]}
     found = numbers.kernels.get(body) if isinstance(body, int) else text_of(body)
     if found is None:
         raise NoForm
     return found
+
+
+def _form_record(form: tuple[Any, ...], kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Returns the record of a form of one of these kinds, of which `_form` makes it again."""
+    return {"form": next(name for name, kind in kinds.items() if isinstance(form, kind)), "fields": list(form)}
 
 
 def _stage_record(form: StageForm) -> list[Any]:
@@ -297,7 +297,7 @@ class _Restored:
             return StageLayout(_stage(body), body["args"], body["counts"])
         if isinstance(body, Mapping):
             bodies = [self.layout(one) for one in body["bodies"]]
-            return ControlLayout([one for one in bodies if isinstance(one, Layout)], _form(body))
+            return ControlLayout([one for one in bodies if isinstance(one, Layout)], _form(body, FORMS))
         return self.kernels[body] if isinstance(body, int) else StoredStep(body)
 
     def _open_body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlTemplate | StageTemplate:
@@ -306,7 +306,7 @@ class _Restored:
         if isinstance(body, Mapping):
             bodies = [self.layout(one) for one in body["bodies"]]
             templates = [ProgramTemplate(one) for one in bodies if isinstance(one, TemplateLayout)]
-            return ControlTemplate(templates, _form(body))
+            return ControlTemplate(templates, _form(body, FORMS))
         return self.kernels[body] if isinstance(body, int) else StoredStep(body)
 
 
@@ -315,7 +315,7 @@ def _stage(record: Mapping[str, Any]) -> DataStage:
     if "ahead" in record:
         kept = record["ahead"]
         bodies = tuple(DataStage(_stage_form(body)) for body in kept["bodies"])
-        ahead = Ahead(bodies, AHEAD[kept["form"]](*kept["fields"]))
+        ahead = Ahead(bodies, _form(kept, AHEAD))
     return DataStage(_stage_form(record["stage"]), ahead=ahead)
 
 
@@ -331,8 +331,8 @@ def _made(record: str | tuple[str, str, Sequence[str], str]) -> str | ObjectResu
     return ObjectResult(name, kind, tuple(reads), StoredStep(text))
 
 
-def _form(record: Mapping[str, Any]) -> ControlForm:
-    return FORMS[record["form"]](*record["fields"])
+def _form(record: Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
+    return kinds[record["form"]](*record["fields"])
 
 
 def _packed(numbers: Array | Sequence[tuple[int, int]], dtype: type[np.integer[Any]]) -> str:
