@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -20,6 +21,13 @@ _MAX_TILE = 16
 
 _SMALLEST_MASKED = 4
 """Bytes of the smallest elements that AVX2 loads and stores by masks."""
+
+
+class Rows(NamedTuple):
+    """An array in memory: the address of its first element, and the elements from one row to the next."""
+
+    address: ir.Value
+    stride: Index
 
 
 def tile_size(k: Kernel, dtype: DType) -> int:
@@ -57,16 +65,8 @@ def _shuffle(k: Kernel, left: ir.Value, right: ir.Value, lanes: list[int]) -> ir
     return k.b.shuffle_vector(left, right, lane_numbers(tuple(lanes)))
 
 
-def move_tile(
-    k: Kernel,
-    target: ir.Value,
-    target_stride: Index,
-    source: ir.Value,
-    source_stride: Index,
-    dtype: DType,
-    side: int,
-) -> None:
-    """target[b * target_stride + a] = source[a * source_stride + b] for all a, b < side.
+def move_tile(k: Kernel, target: Rows, source: Rows, dtype: DType, side: int) -> None:
+    """target[b, a] = source[a, b] for all a, b < side.
 
     Done by as many columns as an element fits a 16-byte piece: a load puts a piece where it belongs in a vector, so
     that only shuffles within pieces remain.
@@ -75,13 +75,13 @@ def move_tile(
 
     def move(first: Index) -> None:
         """Those of `piece` columns from `first` on."""
-        start = k.at(source, first, dtype)
-        places = [k.mul(source_stride, a) for a in range(side)]
+        start = k.at(source.address, first, dtype)
+        places = [k.mul(source.stride, a) for a in range(side)]
         pieces = [load(k, start, place, dtype, piece) for place in places]
         rows = [joined(k, pieces[row::piece]) for row in range(piece)]
-        to = k.at(target, k.mul(target_stride, first), dtype)
+        to = k.at(target.address, k.mul(target.stride, first), dtype)
         for b, value in enumerate(_transpose_pieces(k, rows, piece)):
-            store(k, value, to, k.mul(target_stride, b), dtype)
+            store(k, value, to, k.mul(target.stride, b), dtype)
 
     if piece == side:
         move(0)
@@ -91,16 +91,7 @@ def move_tile(
 
 
 def move_part(
-    k: Kernel,
-    target: ir.Value,
-    target_stride: Index,
-    source: ir.Value,
-    source_stride: Index,
-    dtype: DType,
-    side: int,
-    sizes: tuple[Index, Index],
-    *,
-    fill: bool = False,
+    k: Kernel, target: Rows, source: Rows, dtype: DType, side: int, sizes: tuple[Index, Index], *, fill: bool = False
 ) -> None:
     """Does `move_tile` for a < sizes[0] and b < sizes[1], neither above `side`; the rest is neither read nor written.
 
@@ -112,30 +103,28 @@ def move_part(
     if not _has_masks(k, dtype):
         with either(k, whole) as (tile, part):
             with tile:
-                move_tile(k, target, target_stride, source, source_stride, dtype, side)
+                move_tile(k, target, source, dtype, side)
             with part:
-                _move_elements(k, target, target_stride, source, source_stride, dtype, side, sizes, fill=fill)
+                _move_elements(k, target, source, dtype, side, sizes, fill=fill)
         return
-    own_source, own_target = (k.local(name, side * side, dtype) for name in ("tile", "transposed"))
+    own_source, own_target = (Rows(k.local(name, side * side, dtype), side) for name in ("tile", "transposed"))
     with when(k, k.b.not_(whole)):
-        _copy_rows(k, own_source, side, source, source_stride, dtype, side, sizes)
+        _copy_rows(k, own_source, source, dtype, side, sizes)
         if fill:
             with loop(k, sizes[0], side, name="rest") as row:
-                store(k, zeros(dtype, side), own_source, k.mul(row.index, side), dtype)
-    from_, from_stride = _either_array(k, whole, (source, source_stride), (own_source, side))
+                store(k, zeros(dtype, side), own_source.address, k.mul(row.index, side), dtype)
+    from_ = _either(k, whole, source, own_source)
     fits = whole_b if fill else whole
-    to, to_stride = _either_array(k, fits, (target, target_stride), (own_target, side))
-    move_tile(k, to, to_stride, from_, from_stride, dtype, side)
+    move_tile(k, _either(k, fits, target, own_target), from_, dtype, side)
     with when(k, k.b.not_(fits)):
         columns = side if fill else sizes[0]
-        _copy_rows(k, target, target_stride, own_target, side, dtype, side, (sizes[1], columns))
+        _copy_rows(k, target, own_target, dtype, side, (sizes[1], columns))
 
 
-def _either_array(
-    k: Kernel, condition: ir.Value, one: tuple[ir.Value, Index], other: tuple[ir.Value, Index]
-) -> tuple[ir.Value, Index]:
-    """`one` where `condition` holds, else `other`: an address and a stride."""
-    return k.b.select(condition, one[0], other[0]), k.b.select(condition, *(as_i64(each[1]) for each in (one, other)))
+def _either(k: Kernel, condition: ir.Value, one: Rows, other: Rows) -> Rows:
+    """`one` where `condition` holds, else `other`."""
+    strides = (as_i64(each.stride) for each in (one, other))
+    return Rows(k.b.select(condition, one.address, other.address), k.b.select(condition, *strides))
 
 
 def _has_masks(k: Kernel, dtype: DType) -> bool:
@@ -143,42 +132,24 @@ def _has_masks(k: Kernel, dtype: DType) -> bool:
     return dtype.size >= _SMALLEST_MASKED or k.target.isa == "avx512"
 
 
-def _copy_rows(
-    k: Kernel,
-    target: ir.Value,
-    target_stride: Index,
-    source: ir.Value,
-    source_stride: Index,
-    dtype: DType,
-    side: int,
-    sizes: tuple[Index, Index],
-) -> None:
-    """target[a * target_stride + b] = source[a * source_stride + b] for a < sizes[0] and b < sizes[1] <= `side`."""
+def _copy_rows(k: Kernel, target: Rows, source: Rows, dtype: DType, side: int, sizes: tuple[Index, Index]) -> None:
+    """target[a, b] = source[a, b] for a < sizes[0] and b < sizes[1] <= `side`."""
     mask, zero = lane_mask(k, sizes[1], side), zeros(dtype, side)
     with loop(k, 0, sizes[0], name="row") as row:
-        value = load_masked(k, source, k.mul(row.index, source_stride), dtype, mask, zero)
-        store_masked(k, value, target, k.mul(row.index, target_stride), dtype, mask)
+        value = load_masked(k, source.address, k.mul(row.index, source.stride), dtype, mask, zero)
+        store_masked(k, value, target.address, k.mul(row.index, target.stride), dtype, mask)
 
 
 def _move_elements(
-    k: Kernel,
-    target: ir.Value,
-    target_stride: Index,
-    source: ir.Value,
-    source_stride: Index,
-    dtype: DType,
-    side: int,
-    sizes: tuple[Index, Index],
-    *,
-    fill: bool,
+    k: Kernel, target: Rows, source: Rows, dtype: DType, side: int, sizes: tuple[Index, Index], *, fill: bool
 ) -> None:
     """Does `move_part` element by element."""
     count_a, count_b = sizes
     with loop(k, 0, count_b, name="b") as column:
-        to = k.mul(column.index, target_stride)
+        to = k.mul(column.index, target.stride)
         with loop(k, 0, count_a, name="a") as row:
-            value = load(k, source, k.add(k.mul(row.index, source_stride), column.index), dtype)
-            store(k, value, target, k.add(to, row.index), dtype)
+            value = load(k, source.address, k.add(k.mul(row.index, source.stride), column.index), dtype)
+            store(k, value, target.address, k.add(to, row.index), dtype)
         if fill:
             with loop(k, count_a, side, name="rest") as row:
-                store(k, constant(dtype, 0), target, k.add(to, row.index), dtype)
+                store(k, constant(dtype, 0), target.address, k.add(to, row.index), dtype)

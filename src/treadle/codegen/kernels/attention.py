@@ -19,7 +19,7 @@ from treadle.codegen.emit.loops import either, loop, switch, when
 from treadle.codegen.emit.math_exp import exp_weight
 from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at
-from treadle.codegen.emit.tiles import move_part, move_tile, tile_size
+from treadle.codegen.emit.tiles import Rows, move_part, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant, joined, like, splat, take
 from treadle.codegen.kernels.attention_mask import until_all_see, visible_keys
 from treadle.codegen.kernels.attention_query import Queries, SingleQuery
@@ -440,8 +440,8 @@ class Attention:
             to = k.at(target, k.add(k.mul(query.index, args.out_row), at.index), dtype)
             from_ = k.at(result, k.add(k.mul(at.index, lanes_wide), query.index), dtype)
             if self.spec.whole_tiles:
-                move_tile(k, to, args.out_row, from_, lanes_wide, dtype, side)
+                move_tile(k, Rows(to, args.out_row), Rows(from_, lanes_wide), dtype, side)
             else:
                 sizes = k.sub(args.width, at.index), k.sub(queries, query.index)
                 within = k.min(sizes[0], side), k.min(sizes[1], side)
-                move_part(k, to, args.out_row, from_, lanes_wide, dtype, side, within)
+                move_part(k, Rows(to, args.out_row), Rows(from_, lanes_wide), dtype, side, within)

@@ -14,7 +14,7 @@ from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.ranges import coordinates, offset_at, segments
 from treadle.codegen.emit.rows import copy_row, fill_row, word
-from treadle.codegen.emit.tiles import move_part
+from treadle.codegen.emit.tiles import Rows, move_part
 from treadle.codegen.emit.vectors import interleave, take
 from treadle.dtypes import DType
 from treadle.plan.kernels.copy import (
@@ -93,7 +93,7 @@ def emit_copy_tiles(k: Kernel, spec: CopyTilesSpec) -> None:
             rows, columns = k.min(k.sub(size_a, a), side), k.min(k.sub(size_b, b), side)
             target = k.at(k.pointer(0), k.add(k.add(target_base, a), k.mul(b, target_b)), dtype)
             source = k.at(k.pointer(1), k.add(k.add(source_base, b), k.mul(a, source_a)), dtype)
-            move_part(k, target, target_b, source, source_a, dtype, side, (rows, columns))
+            move_part(k, Rows(target, target_b), Rows(source, source_a), dtype, side, (rows, columns))
 
 
 def emit_copy_interleaved(k: Kernel, spec: CopyInterleavedSpec) -> None:

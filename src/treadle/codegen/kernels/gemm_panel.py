@@ -7,7 +7,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store
-from treadle.codegen.emit.tiles import move_part, move_tile, tile_size
+from treadle.codegen.emit.tiles import Rows, move_part, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant
 from treadle.dtypes import DType
 
@@ -92,7 +92,8 @@ def _copy_columns(
         with loop(k, 0, depth, side, name="tile") as step:
             to_at = k.at(to, k.mul(step.index, width), dtype)
             sizes = here, k.min(k.sub(depth, step.index), side)
-            move_part(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side, sizes, fill=True)
+            columns_at = Rows(k.at(from_, step.index, dtype), stride)
+            move_part(k, Rows(to_at, width), columns_at, dtype, side, sizes, fill=True)
 
 
 def _copy_column_tiles(
@@ -112,7 +113,7 @@ def _copy_column_tiles(
         to = k.at(target, column.index, dtype)
         with loop(k, 0, depth, side, name="tile") as step:
             to_at = k.at(to, k.mul(step.index, width), dtype)
-            move_tile(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side)
+            move_tile(k, Rows(to_at, width), Rows(k.at(from_, step.index, dtype), stride), dtype, side)
 
 
 def _copy_strided(

@@ -7,7 +7,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.ranges import segments
-from treadle.codegen.emit.tiles import move_part
+from treadle.codegen.emit.tiles import Rows, move_part
 from treadle.plan.kernels.reorder import ReorderArgs, ReorderSpec
 
 
@@ -26,9 +26,9 @@ def emit_reorder(k: Kernel, spec: ReorderSpec) -> None:
     def move(plain: ir.Value, blocked: ir.Value, rows: Index, columns: Index) -> None:
         """Moves one tile of `rows` channels and `columns` pixels."""
         if to_blocked:
-            move_part(k, blocked, block, plain, pixels, dtype, side, (rows, columns), fill=True)
+            move_part(k, Rows(blocked, block), Rows(plain, pixels), dtype, side, (rows, columns), fill=True)
         else:
-            move_part(k, plain, pixels, blocked, block, dtype, side, (columns, rows))
+            move_part(k, Rows(plain, pixels), Rows(blocked, block), dtype, side, (columns, rows))
 
     with segments(k, begin, end, tiles, "plane") as (plane, first, last):
         number = k.rem(plane, blocks)
