@@ -25,7 +25,6 @@ from benches.harness.report import machine, parser, print_header, print_row, wri
 from benches.harness.timing import turn_orders
 from benches.memory.engines import ENGINES
 from benches.models import build
-from benches.models.packaged import is_quantized
 
 RIVALS = ("onnxruntime", "openvino")
 
@@ -69,7 +68,7 @@ def compare(model: str, rounds: int) -> Figures:
                 measure(each.name, each)
         reference = folder / f"{REFERENCE}.npz"
         error = relative_error(saved(folder / "treadle.npz"), saved(reference)) if reference.exists() else None
-        right = is_right(model, error, "quantized" if is_quantized(model) else "f32")
+        right = is_right(model, error, "quantized" if build.is_quantized(model) else "f32")
     return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found, "right": right}
 
 

@@ -105,6 +105,12 @@ def model(name: str) -> str:
     return str(path)
 
 
+def is_quantized(path: str) -> bool:
+    """Whether a model file is one of QUANTIZED, or of a package with 8-bit factors."""
+    name = Path(path).stem
+    return name in QUANTIZED or (name in packaged.PACKAGED and packaged.PACKAGED[name].quantized)
+
+
 def all_models(group: str = "models") -> list[str]:
     """Returns the paths of all models of a group, one of GROUPS; of packages, those that are installed."""
     return [model(name) for name in GROUPS[group] if group != "packages" or packaged.is_installed(name)]

@@ -104,12 +104,6 @@ PACKAGED: dict[str, Packaged] = {
 }
 
 
-def is_quantized(model: str) -> bool:
-    """Whether a model file is one of PACKAGED with 8-bit factors."""
-    known = PACKAGED.get(Path(model).stem)
-    return known is not None and known.quantized
-
-
 def is_installed(name: str) -> bool:
     """Whether the package of a model of PACKAGED is installed."""
     return find_spec(PACKAGED[name].package) is not None

@@ -27,7 +27,6 @@ from benches.harness.report import machine, parser, print_header, print_row, wri
 from benches.harness.timing import Timing, time_by_turns
 from benches.models import build
 from benches.models.cost import cost
-from benches.models.packaged import is_quantized
 from benches.rivals.engines import BY_GROUP, BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
 
@@ -146,7 +145,7 @@ def main() -> int:
         is_right(
             result["model"],
             result["engines"]["treadle"]["error"],
-            "quantized" if arguments.group == "quantized" or is_quantized(result["model"]) else arguments.precision,
+            "quantized" if build.is_quantized(result["model"]) else arguments.precision,
         )
         for result in results
     ]
