@@ -12,10 +12,15 @@ from onnx.reference import ReferenceEvaluator
 from treadle.frontends.onnx.reference_loop import reference_loop
 
 
+def reference_results(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
+    """Return the results of `model` in order, by the reference."""
+    return list(ReferenceEvaluator(model, new_ops=[reference_loop()]).run(None, dict(feeds)))
+
+
 def expected_results(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
     """Return the results of `model` in order."""
     if importlib.util.find_spec("onnxruntime") is None:
-        return list(ReferenceEvaluator(model, new_ops=[reference_loop()]).run(None, dict(feeds)))
+        return reference_results(model, feeds)
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -18,6 +18,12 @@ def node(op: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> on
     return helper.make_node(op, list(inputs), list(outputs), name=outputs[0], **attributes)
 
 
+def side(nodes: Sequence[onnx.NodeProto], *results: str, weights: Sequence[onnx.TensorProto] = ()) -> onnx.GraphProto:
+    """Returns the graph of a side of an If that gives `results`."""
+    outputs = [helper.make_empty_tensor_value_info(name) for name in results]
+    return helper.make_graph(list(nodes), "side", [], outputs, list(weights))
+
+
 class ModelWriter:
     """Writes an ONNX model node by node."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import treadle
-from tests.models.small import FLOAT, ModelWriter
+from tests.models.small import FLOAT, ModelWriter, side
 from treadle.errors import KernelError, RunCancelledError, RunTimeoutError
 
 Array = np.ndarray[Any, Any]
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
 HIDDEN = 24
 POOLS = {threads: treadle.Pool(intra_op=threads, inter_op=threads) for threads in (1, 2)}
-
-
-def body(nodes: Sequence[onnx.NodeProto], *results: str, weights: Sequence[onnx.TensorProto] = ()) -> onnx.GraphProto:
-    """Returns the graph of a branch that gives `results`."""
-    outputs = [helper.make_empty_tensor_value_info(name) for name in results]
-    return helper.make_graph(list(nodes), "body", [], outputs, list(weights))
 
 
 def layers(name: str, width: int, shared: str, mean: str) -> onnx.GraphProto:
@@ -41,7 +35,7 @@ def layers(name: str, width: int, shared: str, mean: str) -> onnx.GraphProto:
         helper.make_node("MatMul", [f"{name}_c", shared], [f"{name}_d"], name=f"{name}_mix"),
         helper.make_node("Add", [f"{name}_d", mean], [f"{name}_e"], name=f"{name}_add"),
     ]
-    return body(nodes, f"{name}_e", mean, weights=weights)
+    return side(nodes, f"{name}_e", mean, weights=weights)
 
 
 def detector(rows: int | str = 5) -> onnx.ModelProto:
@@ -100,12 +94,12 @@ def test_one_plan_serves_all_sizes_of_a_branch() -> None:
 def nested() -> onnx.ModelProto:
     """A branch in a branch, each on a condition of its own."""
     deep = {
-        "then_branch": body([helper.make_node("Neg", ["x"], ["deep_yes"])], "deep_yes"),
-        "else_branch": body([helper.make_node("Abs", ["x"], ["deep_no"])], "deep_no"),
+        "then_branch": side([helper.make_node("Neg", ["x"], ["deep_yes"])], "deep_yes"),
+        "else_branch": side([helper.make_node("Abs", ["x"], ["deep_no"])], "deep_no"),
     }
     outer = {
-        "then_branch": body([helper.make_node("If", ["b"], ["inner"], name="inner", **deep)], "inner"),
-        "else_branch": body([helper.make_node("Exp", ["x"], ["other"])], "other"),
+        "then_branch": side([helper.make_node("If", ["b"], ["inner"], name="inner", **deep)], "inner"),
+        "else_branch": side([helper.make_node("Exp", ["x"], ["other"])], "other"),
     }
     w = ModelWriter()
     y = w.op("If", "a", **outer)
@@ -122,11 +116,11 @@ def test_branches_nest(a: bool, b: bool) -> None:
 
 def chain(depth: int) -> onnx.ModelProto:
     """Branches in branches, `depth` of them."""
-    inner = body([helper.make_node("Neg", ["x"], ["r0"])], "r0")
+    inner = side([helper.make_node("Neg", ["x"], ["r0"])], "r0")
     for level in range(1, depth + 1):
-        other = body([helper.make_node("Abs", ["x"], [f"o{level}"])], f"o{level}")
+        other = side([helper.make_node("Abs", ["x"], [f"o{level}"])], f"o{level}")
         node = helper.make_node("If", ["a"], [f"r{level}"], name=f"if{level}", then_branch=inner, else_branch=other)
-        inner = body([node], f"r{level}")
+        inner = side([node], f"r{level}")
     w = ModelWriter()
     w.nodes += inner.node
     return w.model({"x": (FLOAT, [2]), "a": (BOOL, [])}, {f"r{depth}": (FLOAT, None)})
@@ -141,8 +135,8 @@ def test_branches_nest_30_deep() -> None:
 def of_different_sizes() -> onnx.ModelProto:
     """The branches give results of different sizes."""
     w = ModelWriter()
-    yes = body([helper.make_node("Concat", ["x", "x"], ["yes"], axis=0)], "yes")
-    no = body([helper.make_node("Neg", ["x"], ["no"])], "no")
+    yes = side([helper.make_node("Concat", ["x", "x"], ["yes"], axis=0)], "yes")
+    no = side([helper.make_node("Neg", ["x"], ["no"])], "no")
     y = w.op("If", "a", then_branch=yes, else_branch=no)
     return w.model({"x": (FLOAT, [3]), "a": (BOOL, [])}, {w.op("Exp", y): (FLOAT, None)})
 
@@ -158,8 +152,8 @@ def on_the_length() -> onnx.ModelProto:
     """A branch that shape arithmetic decides."""
     w = ModelWriter()
     length = w.op("Gather", w.op("Shape", "x"), w.constant(np.array(0)))
-    yes = body([helper.make_node("Neg", ["x"], ["yes"])], "yes")
-    no = body([helper.make_node("Abs", ["x"], ["no"])], "no")
+    yes = side([helper.make_node("Neg", ["x"], ["yes"])], "yes")
+    no = side([helper.make_node("Abs", ["x"], ["no"])], "no")
     y = w.op("If", w.op("Greater", length, w.constant(np.array(8))), then_branch=yes, else_branch=no)
     return w.model({"x": (FLOAT, ["n"])}, {y: (FLOAT, None)})
 
@@ -176,8 +170,8 @@ def test_a_branch_that_sizes_decide_is_gone() -> None:
 def test_a_branch_that_a_constant_decides_is_gone() -> None:
     """Importing puts the body that is taken in its place."""
     w = ModelWriter()
-    yes = body([helper.make_node("Neg", ["x"], ["yes"])], "yes")
-    no = body([helper.make_node("Abs", ["x"], ["no"])], "no")
+    yes = side([helper.make_node("Neg", ["x"], ["yes"])], "yes")
+    no = side([helper.make_node("Abs", ["x"], ["no"])], "no")
     y = w.op("If", w.constant(np.array(False)), then_branch=yes, else_branch=no)
     model = w.model({"x": (FLOAT, [3])}, {y: (FLOAT, None)})
     session = treadle.Session(model)
@@ -189,8 +183,8 @@ def test_a_branch_that_a_constant_decides_is_gone() -> None:
 def gathering() -> onnx.ModelProto:
     """A branch whose kernel fails for an index that is out of range."""
     w = ModelWriter()
-    yes = body([helper.make_node("Gather", ["x", "i"], ["yes"], name="look_up", axis=0)], "yes")
-    no = body([helper.make_node("Identity", ["x"], ["no"])], "no")
+    yes = side([helper.make_node("Gather", ["x", "i"], ["yes"], name="look_up", axis=0)], "yes")
+    no = side([helper.make_node("Identity", ["x"], ["no"])], "no")
     y = w.op("If", "a", then_branch=yes, else_branch=no)
     return w.model({"x": (FLOAT, [4]), "i": (INT64, [4]), "a": (BOOL, [])}, {w.op("Neg", y): (FLOAT, None)})
 
@@ -222,7 +216,7 @@ def slow(rows: int = 1500) -> onnx.ModelProto:
     """A branch of some seconds of work."""
     w = ModelWriter()
     nodes = [helper.make_node("MatMul", ["x" if i == 0 else f"y{i - 1}", "x"], [f"y{i}"]) for i in range(200)]
-    y = w.op("If", "a", then_branch=body(nodes, "y199"), else_branch=body([helper.make_node("Neg", ["x"], ["n"])], "n"))
+    y = w.op("If", "a", then_branch=side(nodes, "y199"), else_branch=side([helper.make_node("Neg", ["x"], ["n"])], "n"))
     return w.model({"x": (FLOAT, [rows, rows]), "a": (BOOL, [])}, {y: (FLOAT, None)})
 
 
@@ -277,7 +271,7 @@ def test_a_body_that_does_not_fit_fails_only_if_it_is_taken(columns: int | str) 
     w = ModelWriter()
     chosen = w.op("Equal", "rate", w.constant(np.array(16_000)))
     bodies = [
-        body([helper.make_node("MatMul", ["x", weights], [f"y{size}"], name=f"product{size}")], f"y{size}")
+        side([helper.make_node("MatMul", ["x", weights], [f"y{size}"], name=f"product{size}")], f"y{size}")
         for size in (HIDDEN, HIDDEN // 2)
         for weights in [w.random(size, 3)]
     ]
@@ -301,7 +295,7 @@ def test_no_body_that_fits_is_an_error_of_the_model() -> None:
     """
     w = ModelWriter()
     bodies = [
-        body([helper.make_node("MatMul", ["x", weights], [f"y{size}"], name=f"product{size}")], f"y{size}")
+        side([helper.make_node("MatMul", ["x", weights], [f"y{size}"], name=f"product{size}")], f"y{size}")
         for size in (HIDDEN + 1, HIDDEN // 2)
         for weights in [w.random(size, 3)]
     ]

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 import treadle
-from tests.models.small import FLOAT, ModelWriter, node
+from tests.models.small import FLOAT, ModelWriter, node, side
 from tests.models.test_data_loops import BOOL, INT64, SIZE, X, assert_agrees, assert_in_the_run, body
 from treadle.errors import RunError
-
-
-def side(name: str, nodes: Sequence[onnx.NodeProto], result: str) -> onnx.GraphProto:
-    return helper.make_graph(list(nodes), name, [], [helper.make_empty_tensor_value_info(result)])
 
 
 def chosen_or_doubled() -> onnx.ModelProto:
@@ -33,7 +27,7 @@ def chosen_or_doubled() -> onnx.ModelProto:
         node("Gather", ["x", "places"], "chosen", axis=0),
     ]
     no = [node("Mul", ["x", two], "double"), node("Concat", ["x", "double"], "both", axis=0)]
-    y = w.op("If", "c", then_branch=side("yes", yes, "chosen"), else_branch=side("no", no, "both"))
+    y = w.op("If", "c", then_branch=side(yes, "chosen"), else_branch=side(no, "both"))
     return w.model({"x": (FLOAT, ["rows", SIZE]), "c": (BOOL, [])}, {w.op("Exp", y): (FLOAT, None)})
 
 
@@ -71,7 +65,7 @@ def test_operands_that_do_not_fit_a_body_are_an_error_only_if_it_is_taken() -> N
         node("Greater", ["sums", zero], "mask"),
         node("Compress", ["x", "mask"], "chosen", axis=0),
     ]
-    y = w.op("If", "c", then_branch=side("yes", yes, "chosen"), else_branch=side("no", no, "product"))
+    y = w.op("If", "c", then_branch=side(yes, "chosen"), else_branch=side(no, "product"))
     model = w.model({"x": (FLOAT, ["rows", "columns"]), "c": (BOOL, [])}, {y: (FLOAT, None)})
     session = treadle.Session(model)
     (found,) = session.run({"x": X, "c": np.array(True)}).values()

@@ -7,22 +7,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 import treadle
 from tests.models.small import FLOAT, ModelWriter
-from tests.models.test_data_sizes import rows
-
-
-def check(model: onnx.ModelProto, *feeds: dict[str, np.ndarray]) -> None:
-    """Assert that a session gives what the reference gives, on one thread and on several."""
-    reference = ReferenceEvaluator(model)
-    for threads in (1, 3):
-        session = treadle.Session(model, intra_op=threads, inter_op=threads)
-        for inputs in feeds:
-            for got, array in zip(session.run(inputs).values(), reference.run(None, inputs), strict=True):
-                assert (got.shape, got.dtype) == (array.shape, array.dtype)
-                np.testing.assert_allclose(got, array, rtol=1e-5, atol=1e-6)
+from tests.models.test_data_sizes import rows, run_both
 
 
 def rows_above(w: ModelWriter, kind: str, x: str, limit: float) -> str:
@@ -71,14 +59,14 @@ def test_python_ops_behind_sizes(model: onnx.ModelProto) -> None:
     """
     All numbers of rows, none too, on one thread and on several.
     """
-    check(model, *({"x": rows(positive)} for positive in (5, 24, 0, 13, 1)))
+    run_both(model, *({"x": rows(positive)} for positive in (5, 24, 0, 13, 1)))
 
 
 def test_ops_of_the_reference_behind_sizes() -> None:
     """
     An op that treadle does not know.
     """
-    check(counted_terms(), *({"x": places(*found)} for found in ((1, 3), (4,), (1, 2, 3, 4, 7))))
+    run_both(counted_terms(), *({"x": places(*found)} for found in ((1, 3), (4,), (1, 2, 3, 4, 7))))
 
 
 @pytest.mark.parametrize("make", [multiplied_rows, found_after_python])

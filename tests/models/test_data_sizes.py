@@ -53,11 +53,12 @@ def suppression(limits: int, *, constant: bool) -> onnx.ModelProto:
 
 def run_both(model: onnx.ModelProto, *feeds: Mapping[str, np.ndarray]) -> None:
     """Assert that a session gives what the reference gives, on one thread and on several."""
+    reference = ReferenceEvaluator(model)
     for threads in (1, 3):
         session = treadle.Session(model, intra_op=threads, inter_op=threads)
         for inputs in feeds:
             results = session.run(dict(inputs)).values()
-            for got, array in zip(results, ReferenceEvaluator(model).run(None, dict(inputs)), strict=True):
+            for got, array in zip(results, reference.run(None, dict(inputs)), strict=True):
                 assert (got.shape, got.dtype) == (array.shape, array.dtype)
                 np.testing.assert_allclose(got, array, rtol=1e-5, atol=1e-6)
 

@@ -15,7 +15,7 @@ from onnx import helper
 
 import treadle
 from tests.models.at_once import wait_for_a_run
-from tests.models.small import FLOAT, ModelWriter, node
+from tests.models.small import FLOAT, ModelWriter, node, side
 from tests.models.test_data_loops import INT64, X, assert_in_the_run, body, endless, growing
 from treadle.errors import RunCancelledError, RunTimeoutError
 
@@ -59,15 +59,11 @@ def endless_search() -> onnx.ModelProto:
         node("Compress", ["s", "mask"], "chosen", axis=0),
     ]
     others = [node("Slice", ["s", zero, one, zero], "first")]
-    sides = {
-        name: helper.make_graph(nodes, name, [], [helper.make_empty_tensor_value_info(result)])
-        for name, nodes, result in (("then_branch", chosen, "chosen"), ("else_branch", others, "first"))
-    }
     nodes = [
         node("Identity", ["on"], "again"),
         node("ReduceSum", ["s"], "sum", keepdims=0),
         node("Less", ["sum", limit], "few"),
-        node("If", ["few"], "next", **sides),
+        node("If", ["few"], "next", then_branch=side(chosen, "chosen"), else_branch=side(others, "first")),
     ]
     y = w.op("Loop", "", "", "x", body=body(nodes, {"s": FLOAT}, "next"))
     return w.model({"x": (FLOAT, [2, 2])}, {y: (FLOAT, None)})

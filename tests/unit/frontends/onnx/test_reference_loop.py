@@ -8,9 +8,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
-from treadle.frontends.onnx.reference_loop import reference_loop
+from tests.models.expected import reference_results
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -38,7 +37,7 @@ def results(shape: list[int], count: int | None, condition: bool | None) -> list
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     feeds = {"count": np.array(count or 0), "go": np.array(bool(condition)), "x": np.ones(shape, np.float32)}
-    return list(ReferenceEvaluator(model, new_ops=[reference_loop()]).run(None, feeds))
+    return reference_results(model, feeds)
 
 
 def numpy_tensor(array: Any, name: str) -> onnx.TensorProto:
