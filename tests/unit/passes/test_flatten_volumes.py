@@ -35,10 +35,7 @@ def test_taps_along_the_depth_are_channels(write, apply, form, wanted):
     assert " ".join(apply(write.done(y), FlattenVolumes())) == wanted
 
 
-def test_images_and_bytes_stay(write, apply):
-    """
-    Images need no change; bytes are summed in integers.
-    """
+def test_images_stay(write, apply):
     image = write.op(
         "conv",
         write.input(2, 4, 7, 5),
@@ -50,6 +47,17 @@ def test_images_and_bytes_stay(write, apply):
     )
 
     assert apply(write.done(image), FlattenVolumes()) == ["conv"]
+
+
+def test_bytes_stay(write, apply):
+    """
+    Bytes are summed in integers.
+    """
+    x = write.input(*SHAPE, dtype=dtypes.u8)
+    weights = write.constant(write.rng.integers(-128, 128, (6, 4, 3, 2, 3)), "int8")
+    y = write.op("conv", x, weights, strides=(1, 1, 1), pads=(0,) * 6, dilations=(1, 1, 1), groups=1)
+
+    assert apply(write.done(y), FlattenVolumes()) == ["conv"]
 
 
 def test_doubles_are_flattened_too(write, apply):
