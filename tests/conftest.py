@@ -4,14 +4,17 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from treadle import knobs
+from tests.everywhere import CLIENTS, Clients, Eager
+from treadle import _native, knobs
 from treadle.codegen import target as targets
 from treadle.plan.target import Target
+from treadle.runtime import executable
 
 ALONE = {
     "compat/tensorflow/test_threads.py",
@@ -101,6 +104,27 @@ def isa_of(function: pytest.Function) -> object:
 def target(request: pytest.FixtureRequest) -> Target:
     """One after another each of ISAS."""
     return targets.for_isa(request.param)
+
+
+@pytest.fixture(scope="module")
+def wide_team() -> Iterator[_native.Team]:
+    """A team with a slot for each of the limits that runs ask for."""
+    team = _native.Team("wide", 8, 8)
+    yield team
+    team.close()
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[Clients]:
+    """Threads that run the same at the same time."""
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        yield Clients(pool)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers share every step that has several chunks."""
+    monkeypatch.setattr(executable, "_native", Eager())
 
 
 @pytest.fixture(scope="session", autouse=True)

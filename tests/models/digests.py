@@ -1,4 +1,7 @@
-"""Digests of the outputs of every op and small model, compared between settings and between processes."""
+"""Digests of the outputs of every op and small model, compared between settings and between processes.
+
+TREADLE_MACHINE should name a slow machine (`tests.models.slow_machine`): else few of the small ops have several chunks.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
 import treadle
+from tests.everywhere import Eager
 from tests.models import small
 from tests.ops.case import graph_of
 from tests.ops.suite import CASE_OPS, cases_of, defined
 from treadle import _native
 from treadle.codegen.target import detect
 from treadle.compile import runner_of
-from treadle.driver import Options, compile_specialized
+from treadle.driver import Options, compile_specialized, plans_of
 from treadle.runtime import executable, threads
 from treadle.runtime.control import Request
 
@@ -36,13 +39,14 @@ def digest(arrays: list[np.ndarray]) -> str:
     return state.hexdigest()
 
 
-def largest_case(op: str) -> Run:
-    """Compiles the case of `op` with the largest inputs, which has the most chunks."""
+def largest_case(op: str) -> tuple[Run, int]:
+    """Compiles the case of `op` with the largest inputs; returns it, and the most chunks of its calls."""
     case = max(cases_of(op), key=lambda case: sum(array.nbytes for array in case.inputs if array is not None))
     graph, inputs = graph_of(case)
     runnable = compile_specialized(graph, Options(detect()))
     arrays = [np.array(array, order="C") for array in inputs.values()]
-    return lambda team, intra, inter: digest(defined(case, runnable.run(arrays, team, Request(intra, inter))))
+    chunks = max((call.chunks for plan in plans_of(runnable) for call in plan.calls), default=0)
+    return lambda team, intra, inter: digest(defined(case, runnable.run(arrays, team, Request(intra, inter)))), chunks
 
 
 def model(name: str) -> Run:
@@ -54,22 +58,12 @@ def model(name: str) -> Run:
     return lambda team, intra, inter: digest(plan.run(arrays, team, Request(intra, inter)))
 
 
-def everything() -> Iterator[tuple[str, Run]]:
-    """Compiles a case of every op and every small model; returns them by name."""
+def everything() -> Iterator[tuple[str, Run, int]]:
+    """Compiles a case of every op and every small model; returns names, runs and the most chunks of a call."""
     for op in CASE_OPS:
-        yield f"op {op}", largest_case(op)
+        yield (f"op {op}", *largest_case(op))
     for name in small.MODELS:
-        yield f"model {name}", model(name)
-
-
-class Eager:
-    """The native core, with a high cost for every step, so that workers share every step however small it is."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_native, name)
-
-    def Program(self, *, steps: list[Any], **rest: Any) -> _native.Program:  # noqa: N802 - the name of the class that it replaces
-        return _native.Program(steps=[(*step[:4], 1e8) for step in steps], **rest)
+        yield f"model {name}", model(name), 1
 
 
 LIMITS = ((0, 0), (1, 1), (2, 2), (3, 1), (5, 3))
@@ -77,7 +71,7 @@ CLIENTS = 3
 
 
 def main() -> None:
-    """Prints the digests of everything on the process's default team.
+    """Prints the digests of everything on the process's default team, each with the most chunks of a call.
 
     They are computed at the limits of the environment and at others, by one client and by several at once.
     """
@@ -86,10 +80,10 @@ def main() -> None:
     found = {}
     team = threads.default_team()
     with ThreadPoolExecutor(CLIENTS) as clients:
-        for name, run in everything():
+        for name, run, chunks in everything():
             seen = {run(team, *limits) for limits in LIMITS}
             seen.update(clients.map(lambda limits, run=run: run(team, *limits), LIMITS[:CLIENTS]))
-            found[name] = seen.pop() if len(seen) == 1 else "differs from run to run"
+            found[name] = seen.pop() if len(seen) == 1 else "differs from run to run", chunks
     sys.stdout.write(json.dumps(found))
 
 

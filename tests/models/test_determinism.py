@@ -10,23 +10,24 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
+from tests.everywhere import Clients
 from tests.models import digests, small
+from tests.models.slow_machine import write_slow_machine
 from tests.ops.suite import CASE_OPS
 from treadle import _native
-from treadle.runtime import executable
+from treadle.codegen.target import detect
 from treadle.tracing.record import record
 
 SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
-CLIENTS = 4
 MOST_ROUNDS = 50
 """Rounds to try: if other processes use the CPUs, a second worker may come too late to every op of a round."""
+
+MOST_DIVIDED = 40
+"""More ops than so many have several chunks on a slow machine, on every instruction set."""
 
 LARGER = {
     "branches": lambda: small.branches(width=192, count=5),
@@ -35,37 +36,10 @@ LARGER = {
 }
 
 
-@pytest.fixture(scope="module")
-def team() -> Iterator[_native.Team]:
-    """A team with a slot for each of the limits that runs ask for."""
-    team = _native.Team("determinism", 8, 8)
-    yield team
-    team.close()
-
-
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers share every step that has several chunks."""
-    monkeypatch.setattr(executable, "_native", digests.Eager())
-
-
-def digests_everywhere(run: digests.Run, team: _native.Team, settings: list[tuple[int, int]]) -> set[str]:
-    """Returns the set of digests over all settings, with one client and with several at once."""
-    found = {run(team, intra, inter) for intra, inter in settings}
-    barrier = threading.Barrier(CLIENTS)
-
-    def client(number: int) -> set[str]:
-        barrier.wait()
-        return {run(team, *settings[(number + turn) % len(settings)]) for turn in range(2)}
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        return found.union(*pool.map(client, range(CLIENTS)))
-
-
 @pytest.mark.parametrize("larger", [False, True])
 @pytest.mark.parametrize("name", small.MODELS)
 def test_a_model_has_the_same_bits_at_every_setting(
-    name: str, larger: bool, team: _native.Team, eager: None, monkeypatch: pytest.MonkeyPatch
+    name: str, larger: bool, wide_team: _native.Team, clients: Clients, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     A graph has one digest at every intra-op limit, inter-op limit and number of clients, whether its ops have few
@@ -78,7 +52,7 @@ def test_a_model_has_the_same_bits_at_every_setting(
 
     for _ in range(MOST_ROUNDS):
         with record() as recording:
-            found |= digests_everywhere(run, team, SETTINGS * 2)
+            found.update(clients.at_every_setting(partial(run, wide_team), SETTINGS * 2))
         workers |= {event.worker for event in recording.events}
         if len(workers) > 1 or not larger:
             break
@@ -88,13 +62,21 @@ def test_a_model_has_the_same_bits_at_every_setting(
 
 
 @cache
-def digests_of_process(**environment: str) -> dict[str, str]:
-    """Returns the digests that a new process prints with these variables set; one process serves several tests."""
+def digests_of_process(**environment: str) -> dict[str, tuple[str, int]]:
+    """Returns what a new process prints with these variables set; one process serves several tests."""
     command = [sys.executable, "-m", "tests.models.digests"]
     output = subprocess.run(
         command, env=os.environ | environment, check=True, capture_output=True, text=True, timeout=110
     )
     return json.loads(output.stdout)
+
+
+@pytest.fixture(scope="module")
+def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of a machine model for which most ops have several chunks."""
+    path = tmp_path_factory.mktemp("machine") / "slow.toml"
+    write_slow_machine(detect().machine, path)
+    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +88,15 @@ def digests_of_process(**environment: str) -> dict[str, str]:
     ],
     ids=["limits", "openmp", "tbb"],
 )
-def test_processes_agree_whatever_their_environment(environment: dict[str, str]) -> None:
+def test_processes_agree_whatever_their_environment(environment: dict[str, str], slow_machine: str) -> None:
     """
     A process with other limits, or with another backend to distribute the chunks of an op, computes the same bits.
+    Every op that has a kernel of its own, unlike elementwise ops, has several chunks.
     """
-    wanted = digests_of_process(TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1")
+    wanted = digests_of_process(
+        TREADLE_MACHINE=slow_machine, TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1"
+    )
 
     assert len(wanted) > len(CASE_OPS)
-    assert digests_of_process(**environment) == wanted
+    assert sum(chunks > 1 for _, chunks in wanted.values()) > MOST_DIVIDED
+    assert digests_of_process(TREADLE_MACHINE=slow_machine, **environment) == wanted
