@@ -1,6 +1,7 @@
 """Element types of tensors."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,12 @@ class DType:
     name: str
     size: int
     kind: Kind
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is DType and self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return self.name
@@ -67,6 +74,7 @@ _NUMPY: dict[str, str] = {
 _FROM_NUMPY: dict[str, DType] = {numpy: BY_NAME[name] for name, numpy in _NUMPY.items()} | {"bfloat16": bf16}
 
 
+@lru_cache(256)
 def from_numpy(dtype: np.dtype[Any] | type) -> DType:
     """Return the element type of a NumPy dtype; str dtypes are strings.
 

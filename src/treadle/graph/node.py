@@ -40,7 +40,8 @@ class Node:
         origins: dict[str, int] = {}
         for node in nodes:
             for name, cap in node.origins.items():
-                origins[name] = smallest_cap((cap, origins.get(name, 0)))
+                before = origins.get(name, 0)
+                origins[name] = min(cap, before) if cap and before else cap or before
         self._origins = origins
         self.max_workers = smallest_cap(origins.values())
 
@@ -69,4 +70,4 @@ class Node:
 
 def smallest_cap(caps: Iterable[int]) -> int:
     """The smallest of caps on workers, where 0 is none; 0 if there is no other."""
-    return min((cap for cap in caps if cap > 0), default=0)
+    return min(filter(None, caps), default=0)

@@ -1,9 +1,10 @@
 """Shapes: tuples of dimensions: numbers, expressions (`graph.dim`) or, before specialisation, names of symbols."""
 
 import math
+import operator
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import TypeGuard
+from itertools import accumulate, islice
+from typing import Any, TypeGuard
 
 from treadle.errors import LimitError, ShapeError
 from treadle.graph.dim import at_least, atoms_of, broadcast_size, equals, hint_of, is_expression, least_of, maximum
@@ -18,14 +19,22 @@ _MAX_RANK = 64
 """As many dimensions as NumPy's arrays can have."""
 
 
+_INTS = frozenset((int,))
+
+
+def are_numbers(shape: Iterable[Any]) -> bool:
+    """Whether every dimension is a number."""
+    return _INTS.issuperset(map(type, shape))
+
+
 def is_static(shape: Shape) -> TypeGuard[StaticShape]:
     """Whether every dimension is a number or an expression."""
-    return not any(isinstance(dim, str) for dim in shape)
+    return are_numbers(shape) or not any(isinstance(dim, str) for dim in shape)
 
 
 def is_open(shape: Shape) -> bool:
     """Whether a dimension is an expression."""
-    return any(not isinstance(dim, str) and is_expression(dim) for dim in shape)
+    return not are_numbers(shape) and any(not isinstance(dim, str) and is_expression(dim) for dim in shape)
 
 
 def elements(shape: Iterable[int]) -> int:
@@ -34,8 +43,12 @@ def elements(shape: Iterable[int]) -> int:
     Raises ShapeError for a negative dimension, LimitError if there are more than 64 dimensions or 2**40 elements, or if
     there would be if no dimension were 0: strides are as large as that. Binding counts what expressions give.
     """
-    total = 1
     dims = tuple(shape)
+    if are_numbers(dims) and min(dims, default=1) > 0 and len(dims) <= _MAX_RANK:
+        product = math.prod(dims)
+        if product <= _MAX_ELEMENTS:
+            return product
+    total = 1
     for dim in dims:
         if dim < 0:
             raise ShapeError(f"shape {list(dims)} has a negative dimension")
@@ -51,6 +64,8 @@ def elements(shape: Iterable[int]) -> int:
 
 def strides_of(shape: StaticShape) -> StaticShape:
     """Steps between neighbours along each axis of a row-major tensor, in elements."""
+    if are_numbers(shape) and min(shape, default=1) > 0 and elements(shape[1:]):
+        return tuple(accumulate(shape[:0:-1], operator.mul, initial=1))[::-1] if shape else ()
     return tuple(elements(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -59,6 +74,8 @@ def broadcast(*shapes: StaticShape) -> StaticShape:
 
     Raises ShapeError if two dimensions differ and neither is 1.
     """
+    if shapes and all(map(are_numbers, shapes)) and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -113,6 +130,8 @@ def equal_shapes(left: Shape | None, right: Shape | None) -> bool:
     """Whether two shapes are known, and known to be equal. Nothing is assumed."""
     if left is None or right is None or len(left) != len(right):
         return False
+    if are_numbers(left) and are_numbers(right):
+        return left == right
     return all(
         one == other if isinstance(one, str) or isinstance(other, str) else equals(one, other)
         for one, other in zip(left, right, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ class Users:
     def __init__(self) -> None:
         self._counts: dict[Node, int] = {}
         self._total = 0
+
+    @property
+    def counts(self) -> Mapping[Node, int]:
+        """How often each node reads the value."""
+        return self._counts
 
     def append(self, node: Node) -> None:
         """Add one reading by `node`."""

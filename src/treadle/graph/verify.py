@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from treadle import dtypes
 from treadle.errors import GraphError
@@ -22,12 +22,13 @@ def verify(graph: Graph, arity: Arity | None = None, *, typed: bool = False) -> 
     With `arity` ops must exist and have a possible number of operands; with `typed` every value must
     have a dtype and a static shape.
     """
+    values = _values(graph)
     faults = [
         *_input_faults(graph),
         *_order_faults(graph),
-        *_use_faults(graph),
-        *_name_faults(graph),
-        *(fault for value in _values(graph) for fault in _value_faults(value, typed=typed)),
+        *_use_faults(graph, values),
+        *_name_faults(values),
+        *(fault for value in values for fault in _value_faults(value, typed=typed)),
         *(fault for node in graph.nodes for fault in _node_faults(node, arity)),
     ]
     if faults:
@@ -37,11 +38,12 @@ def verify(graph: Graph, arity: Arity | None = None, *, typed: bool = False) -> 
 
 def _values(graph: Graph) -> list[Value]:
     """Every value of the graph, once, in the order of first appearance."""
-    found = dict.fromkeys(graph.inputs)
+    found: dict[Value | None, None] = dict.fromkeys(graph.inputs)
     for node in graph.nodes:
-        found.update(dict.fromkeys(value for value in (*node.inputs, *node.outputs) if value is not None))
+        found.update(dict.fromkeys(node.inputs))
+        found.update(dict.fromkeys(node.outputs))
     found.update(dict.fromkeys(graph.outputs))
-    return list(found)
+    return [value for value in found if value is not None]
 
 
 def _input_faults(graph: Graph) -> Iterator[str]:
@@ -81,25 +83,28 @@ def _result_faults(node: Node, value: Value, *, made_before: bool) -> Iterator[s
         yield f"%{value.name} is a result of {node.place} and holds data; only constants do"
 
 
-def _use_faults(graph: Graph) -> Iterator[str]:
+def _use_faults(graph: Graph, values: Sequence[Value]) -> Iterator[str]:
     """Users are exactly the nodes that read the value, once for each reading."""
-    readers: dict[Value, Counter[Node]] = {value: Counter() for value in _values(graph)}
+    readers: dict[Value, dict[Node, int]] = {value: {} for value in values}
     for node in graph.nodes:
         for operand in node.inputs:
             if operand is not None:
-                readers[operand][node] += 1
+                counts = readers[operand]
+                counts[node] = counts.get(node, 0) + 1
     for value, counts in readers.items():
-        listed = Counter(value.users)
+        listed = value.users.counts
+        if listed == counts:
+            continue
         for node in counts.keys() | listed.keys():
-            if counts[node] != listed[node]:
+            if counts.get(node, 0) != listed.get(node, 0):
                 yield (
-                    f"%{value.name} lists {node.place} {listed[node]} times as its user, "
-                    f"which reads it {counts[node]} times"
+                    f"%{value.name} lists {node.place} {listed.get(node, 0)} times as its user, "
+                    f"which reads it {counts.get(node, 0)} times"
                 )
 
 
-def _name_faults(graph: Graph) -> Iterator[str]:
-    for name, count in Counter(value.name for value in _values(graph)).items():
+def _name_faults(values: Sequence[Value]) -> Iterator[str]:
+    for name, count in Counter([value.name for value in values]).items():
         if count > 1:
             yield f"{count} values are called %{name}"
         if not name:

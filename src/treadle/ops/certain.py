@@ -13,7 +13,7 @@ from treadle import dtypes
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, is_open, normalize_axis
+from treadle.graph.shape import StaticShape, are_numbers, is_open, normalize_axis
 from treadle.ops.bodies import infer_body
 from treadle.ops.evaluate import has_expressions, with_value
 from treadle.ops.loop import body_infos
@@ -22,6 +22,9 @@ from treadle.ops.table import OPS
 
 _MOST_TRIES = 16
 """How often the body of a loop is inferred until it is known which sizes change."""
+
+_WITH_BODIES = ("branch", "call", "loop")
+"""Ops whose shape rules may ask about what is no operand."""
 
 _MOST_ATOMS = 64
 """An expression of more atoms counts as unknown."""
@@ -44,10 +47,18 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis)
     """
     if any(info is not None and info.shape is None for info in infos):
         return []
-    results = certain_results(lambda: _inferred(node, infos), facts)
+    if node.op not in _WITH_BODIES and all(info is None or _is_fixed(info) for info in infos):
+        results = _inferred(node, infos)  # there is no question
+    else:
+        results = certain_results(lambda: _inferred(node, infos), facts)
     if node.op == "loop" and any(info.shape is None for info in results):
         return _with_ranks(node, infos, results, facts)
     return [Info(info.dtype, _ranked(node, infos, facts)) if info.shape is None else info for info in results]
+
+
+def _is_fixed(info: Info) -> bool:
+    """Whether neither the shape nor an element is an expression."""
+    return info.shape is not None and are_numbers(info.shape) and not has_expressions(info)
 
 
 def _with_ranks(node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis) -> list[Info]:

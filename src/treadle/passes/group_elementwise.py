@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from treadle.graph.graph import Graph
@@ -31,7 +30,7 @@ class GroupElementwise:
     def run(self, graph: Graph, context: PassContext) -> bool:
         if not any(is_scalar(node) and node.op != "elementwise" for node in graph.nodes):
             return False
-        grouping = _Grouping(graph, context.limits)
+        grouping = Grouping(graph, context.limits)
         for node in graph.nodes:
             grouping.place(node)
         rest = [node for node in graph.nodes if node not in grouping.group_of]
@@ -43,27 +42,34 @@ class GroupElementwise:
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
-    """Scalar nodes that will be one. `bit` marks it in dependence masks, `before` is what it depends on."""
+class Group:
+    """Scalar nodes that will be one.
+
+    `bit` marks it in dependence masks, `before` is what it depends on. `steps` is the length of its program.
+    `operands` is what it reads of others, without constants of one element, `results` what others read of it.
+    """
 
     nodes: list[Node]
     shape: StaticShape
     bit: int
     before: int
+    steps: int
+    operands: list[Value]
+    results: list[Value]
 
 
-class _Grouping:
+class Grouping:
     """The groups made so far, and for every node met the mask of groups it depends on."""
 
     def __init__(self, graph: Graph, limits: Limits) -> None:
         self.graph = graph
         self.limits = limits
-        self.group_of: dict[Node, _Group] = {}
+        self.group_of: dict[Node, Group] = {}
         self.before: dict[Node, int] = {}
         self.position = {node: i for i, node in enumerate(graph.nodes)}
-        self.met = 0
+        self.bits = 0
 
-    def groups(self) -> list[_Group]:
+    def groups(self) -> list[Group]:
         return list(dict.fromkeys(self.group_of.values()))
 
     def place(self, node: Node) -> None:
@@ -74,13 +80,16 @@ class _Grouping:
         if not is_scalar(node):
             self.before[node] = before
             return
-        group = _Group([node], node.outputs[0].static_shape, 1 << self.met, before)
-        self.met += 1
+        operands = outer_operands([node])
+        group = Group([node], node.outputs[0].static_shape, 0, before, count_steps(node), operands, node.outputs)
         self.group_of[node] = group
-        makers = {self.group_of[v.producer] for v in node.inputs if v is not None and v.producer in self.group_of}
+        makers = {self.group_of[v.producer] for v in operands if v.producer in self.group_of}
         for maker in sorted(makers, key=lambda made: -self.position[made.nodes[-1]]):
             if self._may_join(maker, group):
                 group = self._join(maker, group)
+        if not group.bit:
+            group.bit = 1 << self.bits
+            self.bits += 1
 
     def _of(self, value: Value | None) -> int:
         """The groups that `value` depends on, the one that makes it included."""
@@ -89,50 +98,65 @@ class _Grouping:
         group = self.group_of.get(value.producer)
         return self.before[value.producer] if group is None else group.before | group.bit
 
-    def _may_join(self, maker: _Group, group: _Group) -> bool:
-        if maker is group or not equal_shapes(maker.shape, group.shape):
+    def _may_join(self, maker: Group, group: Group) -> bool:
+        steps = maker.steps + group.steps
+        if maker is group or steps > self.limits.expr_steps * _OF_A_BYTE:
+            return False
+        if not equal_shapes(maker.shape, group.shape):
             return False
         if maker.before & group.bit or self._by_detour(maker, group):
             return False
-        nodes = [*maker.nodes, *group.nodes]
-        operands = outer_operands(nodes)
+        operands = self._operands(maker, group)
         tabulable = len(operands) == 1 and operands[0].dtype in BYTES
         return (
-            sum(count_steps(node) for node in nodes) <= self.limits.expr_steps * (_OF_A_BYTE if tabulable else 1)
+            steps <= self.limits.expr_steps * (_OF_A_BYTE if tabulable else 1)
             and len(operands) <= self.limits.expr_operands
-            and len(_results(self.graph, nodes)) <= self.limits.expr_results
+            and len(self._results(maker, group)) <= self.limits.expr_results
         )
 
-    def _by_detour(self, maker: _Group, group: _Group) -> bool:
+    def _by_detour(self, maker: Group, group: Group) -> bool:
         """Whether `group` depends on `maker` through a node of neither."""
-        inside = {id(node) for node in (*maker.nodes, *group.nodes)}
         return any(
             self._of(value) & maker.bit
-            for node in group.nodes
-            for value in node.inputs
-            if value is not None and value.producer is not None and id(value.producer) not in inside
+            for value in group.operands
+            if value.producer is not None and self.group_of.get(value.producer) is not maker
         )
 
-    def _join(self, maker: _Group, group: _Group) -> _Group:
+    def _operands(self, *groups: Group) -> list[Value]:
+        """What groups that are joined read of others."""
+        values = dict.fromkeys(value for group in groups for value in group.operands)
+        return [v for v in values if v.producer is None or self.group_of.get(v.producer) not in groups]
+
+    def _results(self, *groups: Group) -> list[Value]:
+        """What others read of groups that are joined."""
+        return [
+            value
+            for group in groups
+            for value in group.results
+            if self.graph.is_output(value) or any(self.group_of.get(user) not in groups for user in value.users)
+        ]
+
+    def _join(self, maker: Group, group: Group) -> Group:
         nodes = sorted((*maker.nodes, *group.nodes), key=self.position.__getitem__)
         bits = maker.bit | group.bit
-        joined = _Group(nodes, maker.shape, bits, (maker.before | group.before) & ~bits)
+        before = (maker.before | group.before) & ~bits
+        operands, results = self._operands(maker, group), self._results(maker, group)
+        joined = Group(nodes, maker.shape, bits, before, maker.steps + group.steps, operands, results)
         for node in nodes:
             self.group_of[node] = joined
         if self._read_elsewhere(joined):
             self._update_dependants(joined)
         return joined
 
-    def _read_elsewhere(self, joined: _Group) -> bool:
+    def _read_elsewhere(self, joined: Group) -> bool:
         """Whether a node met before reads what `joined` makes."""
         return any(
             user in self.before or (user in self.group_of and self.group_of[user] is not joined)
-            for node in joined.nodes
-            for value in node.outputs
+            for value in joined.results
             for user in value.users
         )
 
-    def _update_dependants(self, joined: _Group) -> None:
+    def _update_dependants(self, joined: Group) -> None:
         added = joined.bit | joined.before
         for node, before in self.before.items():
             if before & joined.bit:
@@ -142,14 +166,7 @@ class _Grouping:
                 group.before |= added
 
 
-def _results(graph: Graph, nodes: Iterable[Node]) -> list[Value]:
-    """What `nodes` make that the graph's outputs or other nodes read."""
-    inside = set(nodes)
-    made = [value for node in inside for value in node.outputs]
-    return [value for value in made if graph.is_output(value) or any(user not in inside for user in value.users)]
-
-
-def _fused(graph: Graph, group: _Group) -> Node:
+def _fused(graph: Graph, group: Group) -> Node:
     """The `elementwise` node that stands for `group`, made but not linked."""
     inside = set(group.nodes)
     results = [

@@ -86,7 +86,8 @@ def sweep(graph: Graph, context: PassContext, rules: Rules) -> bool:
     kept: list[Node] = []
     changed = False
     for node in graph.nodes:
-        edit, results = _first_match(graph, context, node, rules.get(node.op, ()))
+        tried = rules.get(node.op)
+        edit, results = _first_match(graph, context, node, tried) if tried else (None, None)
         if results is None or edit is None:
             kept.append(node)
             continue

@@ -1,7 +1,8 @@
 """Scalar ops become few loops over memory."""
 
 from treadle import dtypes
-from treadle.passes.group_elementwise import GroupElementwise
+from treadle.passes.base import Limits
+from treadle.passes.group_elementwise import GroupElementwise, Grouping
 
 
 def test_chain_is_one_loop(write, apply):
@@ -128,3 +129,20 @@ def test_strings_stay_nodes(write, apply, context):
     graph = write.done(write.op("eq", x, x))
 
     assert not GroupElementwise().run(graph, context)
+
+
+def test_masks_have_a_bit_for_each_group(write):
+    """
+    Masks of dependences grow with the number of loops, not with that of nodes: memory stays linear.
+    """
+    value = write.input(2, 3)
+    for _ in range(200):
+        value = write.op("exp", value)
+    graph = write.done(value)
+    grouping = Grouping(graph, Limits())
+    for node in graph.nodes:
+        grouping.place(node)
+
+    groups = grouping.groups()
+    assert len(groups) < 20
+    assert all(group.bit.bit_length() <= len(groups) for group in groups)

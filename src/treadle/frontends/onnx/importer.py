@@ -266,10 +266,12 @@ class _Importer(ControlFlow):
             if scope.attributes is not None:
                 proto = resolved(proto, scope.attributes)
             name = scope.prefix + node_name(proto, position)
-            for read in reads(proto):
-                self._look_up(read, scope)
+            bindings = [self._look_up(read, scope) for read in reads(proto)]
             first = len(self._graph.nodes)
-            results = self._node(proto, name, scope, outputs)
+            if None in bindings:  # it reads the result of a faulty node, whose fault is recorded
+                results: Sequence[Binding] = [None] * len(proto.output)
+            else:
+                results = self._node(proto, name, scope, outputs)
             cap_workers(proto, name, self._graph.nodes[first:])
             scope.env.update((output, value) for output, value in zip(proto.output, results, strict=False) if output)
 
@@ -287,9 +289,6 @@ class _Importer(ControlFlow):
         return binding
 
     def _node(self, proto: onnx.NodeProto, name: str, scope: Scope, exact: frozenset[str]) -> Sequence[Binding]:
-        nothing: list[Binding] = [None] * len(proto.output)
-        if any(scope.env.get(read) is None for read in reads(proto)):
-            return nothing  # it reads the result of a faulty node, whose fault is recorded
         self._builder.name = name
         before = len(self._graph.nodes)
         try:
@@ -301,7 +300,7 @@ class _Importer(ControlFlow):
         except Fault as fault:
             del self._graph.nodes[before:]
             self._faults.add(place(proto, name), fault)
-            return nothing
+            return [None] * len(proto.output)
 
     def _translated(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding]:
         function = self._functions.get(key_of(proto))

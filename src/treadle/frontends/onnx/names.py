@@ -37,6 +37,8 @@ def graph_of(node: onnx.NodeProto, name: str = "body") -> onnx.GraphProto:
 
 def captured(node: onnx.NodeProto) -> list[str]:
     """The names a node's nested graphs read from outside, each once. Nesting must have been checked."""
+    if not node.attribute:
+        return []
     found: dict[str, None] = {}
     for graph in graphs_of(node):
         found.update(dict.fromkeys(_free(graph)))

@@ -164,6 +164,8 @@ def batch_steps(shape: Sequence[int], batch: Sequence[int], strides: Strides) ->
 
 def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
     """The same product with the batch dimensions `keep` only."""
+    if len(keep) == len(operands.batch):
+        return operands
 
     def of(matrices: Matrices) -> Matrices:
         return replace(matrices, batch=tuple(matrices.batch[axis] for axis in keep))

@@ -50,8 +50,7 @@ def multimodal_rotary_embedding(node: OnnxNode, b: Builder) -> Value:
 
     def angles(_: Value, half: int) -> list[Value]:
         streams = [
-            b.add("squeeze", each, b.integers([0]))
-            for each in b.add_many("split", [node.input(1)], 3, axis=0, parts=3)
+            b.add("squeeze", each, b.integers([0])) for each in b.add_many("split", [node.input(1)], 3, axis=0, parts=3)
         ]
         owners = _owners(node, half)
         results = []
