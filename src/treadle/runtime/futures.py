@@ -126,10 +126,23 @@ class RunFuture(Future[Outputs]):
         return asyncio.wrap_future(self).__await__()
 
 
+class _Thread(threading.Thread):
+    """A thread of a Background."""
+
+
+def _is_process_ending() -> bool:
+    """Whether the main thread has ended, and no other thread that could wait for a run keeps the process."""
+    main = threading.main_thread()
+    return not main.is_alive() and all(
+        thread is main or thread.daemon or isinstance(thread, _Thread) for thread in threading.enumerate()
+    )
+
+
 class Background:
     """The queue of background runs of one team, and the threads that serve it: at most one per slot, none without work.
 
-    Runs are served by priority, then by age. A run that passes its deadline in the queue fails then.
+    Runs are served by priority, then by age. A run that passes its deadline in the queue fails then. Runs that have not
+    begun when the process ends are cancelled.
     """
 
     def __init__(self, name: str, extra_slot: Callable[[], AbstractContextManager[None]]) -> None:
@@ -213,7 +226,7 @@ class Background:
     @staticmethod
     def _start(target: Callable[[], None], name: str) -> None:
         try:
-            threading.Thread(target=target, name=name).start()
+            _Thread(target=target, name=name).start()
         # Python raises it if the system starts no thread, and if the process is ending.
         except RuntimeError as error:
             raise ThreadLimitError(
@@ -229,12 +242,22 @@ class Background:
                 while not self._queue and (left := end - time.monotonic()) > 0:
                     self._wake.wait(left)
                 self._idle -= 1
+                if self._queue and _is_process_ending():
+                    self._cancel_all()
                 if not self._queue:
                     self._threads -= 1
                     return
                 _, _, future, request, work = heapq.heappop(self._queue)
             finish(future, request, work)
             del future, request, work
+
+    def _cancel_all(self) -> None:
+        """Cancel the runs that have not begun. Needs the lock."""
+        for _, _, future, _, _ in self._queue:
+            if future.cancel():
+                future.set_running_or_notify_cancel()
+        self._queue.clear()
+        self._wake.notify_all()
 
     def _keep_time(self) -> None:
         """Fail queued runs that pass their deadlines, until no queued run has one."""

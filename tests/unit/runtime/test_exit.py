@@ -202,3 +202,56 @@ def test_other_backends_end_too(backend: str) -> None:
         pytest.skip(f"{backend} is not installed")
 
     assert done.returncode == 0, done.stderr
+
+
+def test_runs_that_have_not_begun_do_not_keep_a_process() -> None:
+    """
+    The first is in progress at the last line; the others would take as long each.
+    """
+    program = """
+import threading, time
+import treadle
+from tests.unit.runtime.slow_models import X, python_tasks
+treadle.threads.set(intra_op=1, inter_op=1)
+begun = threading.Event()
+def dwell():
+    begun.set()
+    time.sleep(0.05)
+    print("run", flush=True)
+session = python_tasks([dwell])
+futures = [session.run_async(X) for _ in range(20)]
+futures[-1].add_done_callback(lambda future: print("cancelled", future.cancelled(), flush=True))
+begun.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[3],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["run", "cancelled True", ""]
+
+
+def test_runs_that_a_thread_waits_for_are_begun_after_the_main_thread() -> None:
+    """
+    A program may go on in threads of its own when its main thread has ended.
+    """
+    program = """
+import threading, time
+import treadle
+from tests.unit.runtime.slow_models import X, python_tasks
+treadle.threads.set(intra_op=1, inter_op=1)
+session = python_tasks([lambda: time.sleep(0.01)])
+def work():
+    threading.main_thread().join()
+    futures = [session.run_async(X) for _ in range(5)]
+    print(len([future.result() for future in futures]), flush=True)
+threading.Thread(target=work).start()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[3],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "5\n"
