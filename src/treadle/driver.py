@@ -191,7 +191,7 @@ def with_sample_sizes(model: Graph | Template, make: Callable[[Mapping[str, int]
         return make({})
     except (ModelError, ShapeError) as error:
         try:
-            return make(_large_samples(model))
+            return make(large_samples(model))
         except (ModelError, ShapeError):
             raise error from None
 
@@ -201,7 +201,7 @@ def appended(model: Graph | Template) -> frozenset[str]:
     return frozenset(appended_dims(model)) if isinstance(model, Graph) else frozenset()
 
 
-def _large_samples(model: Graph | Template) -> dict[str, int]:
+def large_samples(model: Graph | Template) -> dict[str, int]:
     """Return large sample sizes of the open dimensions of `model`, for models that small ones do not fit."""
     dims = model.dims if isinstance(model, Template) else NOTHING
     declared = [dim for value in model.inputs for dim in value.shape or () if isinstance(dim, str)]

@@ -20,7 +20,8 @@ import treadle
 from treadle import dtypes
 from treadle.compile import runner_of
 from treadle.compile_settings import Progress
-from treadle.errors import InputError, LimitError
+from treadle.driver import large_samples
+from treadle.errors import InputError, LimitError, ModelError, ShapeError
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import elements
 from treadle.runtime.signature import Tensor
@@ -90,6 +91,14 @@ class ModelOptions:
     def make_inputs(self, session: treadle.Session) -> dict[str, Array]:
         """Returns an array for each input; see the function of this name."""
         return make_inputs(session.inputs, self.files, self.dims, runner_of(session).interface.dims)
+
+    def first_run(self, session: treadle.Session) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Returns an array for each input, and the outputs; see the function of this name. Says if sizes are large."""
+        feed, outputs, sizes = first_run(session, self.files, self.dims)
+        if sizes:
+            chosen = " ".join(f"--dim {name}={size}" for name, size in sizes.items())
+            click.echo(f"the model does not fit the least sizes; ran with {chosen}", err=True)
+        return feed, outputs
 
 
 def model_options(command: Command) -> Command:
@@ -180,6 +189,37 @@ def make_inputs(
     return {tensor.name: _input(tensor, files.get(tensor.name), sizes) for tensor in tensors}
 
 
+def first_run(
+    session: treadle.Session, files: Mapping[str, str], dims: Mapping[str, int]
+) -> tuple[dict[str, Array], dict[str, Any], dict[str, int]]:
+    """Runs `session` on inputs that it fits.
+
+    Args:
+        session: The model.
+        files: Inputs, as make_inputs() takes them.
+        dims: Sizes of open dimensions; others are the least or, if the model does not fit them, large.
+
+    Returns:
+        The inputs, the outputs, and the large sizes that were chosen; none if the least fit.
+
+    Raises:
+        TreadleError: As make_inputs() and Session.run() do, for the least sizes.
+    """
+    declared = runner_of(session).interface.dims
+    feed = make_inputs(session.inputs, files, dims, declared)
+    try:
+        return feed, session.run(feed), {}
+    except (ModelError, ShapeError) as error:
+        sizes = {name: size for name, size in large_samples(session.graph).items() if name not in dims}
+        if not sizes:
+            raise
+        try:
+            feed = make_inputs(session.inputs, files, {**dims, **sizes}, declared)
+            return feed, session.run(feed), sizes
+        except (ModelError, ShapeError, InputError):
+            raise error from None
+
+
 def _input(tensor: Tensor, file: str | None, sizes: Mapping[str, int]) -> Array:
     form = _FORM.fullmatch(file or "")
     if form is not None and not os.path.exists(form[0]):  # noqa: PTH110 - Path.exists() raises for one too long
@@ -187,6 +227,11 @@ def _input(tensor: Tensor, file: str | None, sizes: Mapping[str, int]) -> Array:
         return _made_up(tensor, shape, _dtype(tensor.name, form[1]))
     if file is not None:
         return _loaded(tensor.name, file)
+    if tensor.type:
+        raise InputError(
+            f"input {tensor.name!r} is of type {tensor.type}: commands read and make up tensors of NumPy's own dtypes "
+            "only; give it to treadle.Session.run in a program"
+        )
     if tensor.shape is None or tensor.dtype is None:
         lacks = "rank" if tensor.dtype is not None else "rank and dtype"
         raise InputError(

@@ -30,7 +30,7 @@ INCOMPATIBLE = {
 
 def test_the_models_of_the_package_give_what_they_should() -> None:
     """
-    Its node tests run in tests/models/test_node_cases.py; its real models are no part of the package.
+    Its node tests run in tests/models/test_node_cases.py and with `--nodes`; its real models are not in the package.
     """
     program = Path(__file__).parents[2] / "programs" / "backend_suite.py"
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)

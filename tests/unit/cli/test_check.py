@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.compat.onnxruntime import models
 from tests.models import small
 
 from treadle.cli.check import limited
@@ -45,6 +46,27 @@ def test_a_sound_model_is_usable(tmp_path: Path) -> None:
     assert report["facts"]["read"]["ops"]["conv"] >= 1
     assert report["facts"]["read"]["constant_bytes"] > 0
     assert report["facts"]["run"]["outputs"]["y"]["shape"] == [2, 10]
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"), [(models.element(), "seq(tensor(float))"), (models.same(17, ["n"]), "tensor(float8e4m3fn)")]
+)
+def test_a_model_whose_inputs_cannot_be_made_up_is_read(tmp_path: Path, model: bytes, kind: str) -> None:
+    """
+    The verdict says which inputs are no tensors, and so do other commands.
+    """
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    code, report = check(path)
+
+    assert code == 1
+    assert (report["ending"], report["stage"]) == ("inputs", "compile")
+    assert report["facts"]["read"]["inputs"][0][1] == kind
+    assert f"({kind})" in report["message"]
+    command = [sys.executable, "-m", "treadle", "compare", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"is of type {kind}: commands read and make up tensors" in done.stderr
 
 
 def test_it_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +149,21 @@ def test_a_model_that_never_ends_is_stopped(tmp_path: Path) -> None:
     assert code == 1
     assert report["ending"] == "time"
     assert report["message"] == "it was not done after 5 s"
+
+
+def test_the_start_of_the_process_takes_no_time_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Its time begins when it says that it is ready, before it opens the model.
+    """
+    program = 'import time; time.sleep(3); print(\'{"stage": "ready"}\', flush=True); time.sleep(60)'
+    monkeypatch.setattr(limited, "_PROGRAM", program.replace("{", "{{").replace("}", "}}"))
+    verdict = limited.check("model.onnx", {}, 1, 1 << 30)
+    assert (verdict.ending, verdict.facts) == ("time", {})
+
+    monkeypatch.setattr(
+        limited, "_PROGRAM", program.replace("time.sleep(60)", "").replace("{", "{{").replace("}", "}}")
+    )
+    assert limited.check("model.onnx", {}, 2, 1 << 30).ending == "crash", "it was not stopped"
 
 
 def test_files_that_are_programs_are_not_judged(tmp_path: Path) -> None:

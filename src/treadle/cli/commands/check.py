@@ -16,10 +16,12 @@ DEFAULT_SECONDS, DEFAULT_MEMORY = 60, 4096
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an open dimension; 1 if not given.")
+@click.option(
+    "--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of an open dimension; 1, or large, if not given."
+)
 @click.option(
     "--seconds", type=click.IntRange(min=1, max=86400), default=DEFAULT_SECONDS, show_default=True, metavar="S",
-    help="How long the process may take.",
+    help="How long the model may take.",
 )  # fmt: skip
 @click.option(
     "--memory", type=click.IntRange(min=64, max=1 << 20), default=DEFAULT_MEMORY, show_default=True, metavar="MIB",
@@ -31,8 +33,8 @@ def check(model: str, dims: tuple[str, ...], seconds: int, memory: int, as_json:
 
     The process reads it, compiles it, and runs it on random inputs. The system limits its time and memory; it can write
     no file and stores nothing. The exit code is 0 if every stage is complete, and 1 if the model is refused, needs more
-    time or memory, or crashes the process, which would be a fault of treadle. PyTorch's files are programs and are
-    not judged.
+    time or memory, has inputs that cannot be made up, or crashes the process, which would be a fault of treadle.
+    PyTorch's files are programs and are not judged.
 
     Example: treadle check download.onnx --memory 512 --seconds 20
     """
@@ -52,16 +54,20 @@ def print_report(model: str, verdict: Verdict) -> None:
             [kind[:-1], name, dtype, shape(dims)] for kind in ("inputs", "outputs") for name, dtype, dims in read[kind]
         ]
         click.echo(table(["", "name", "dtype", "shape"], rows))
-        click.echo("\nops: " + ", ".join(f"{op} {count}" for op, count in read["ops"].items()))
-        click.echo(f"constants: {size(read['constant_bytes'])}")
+        if read["ops"]:
+            click.echo("\nops: " + ", ".join(f"{op} {count}" for op, count in read["ops"].items()))
+            click.echo(f"constants: {size(read['constant_bytes'])}")
         if read["files"]:
             click.echo("files beside the model's own: " + ", ".join(read["files"]))
     if compiled is not None and compiled["per_size"]:
         click.echo(f"each combination of sizes is compiled for itself: {compiled['per_size']}")
     if ran is not None:
         shapes = [f"{name} {each['dtype']}{shape(each['shape'])}" for name, each in ran["outputs"].items()]
-        click.echo("outputs of a run: " + ", ".join(shapes))
-    if verdict.ending == "usable":
+        sizes = " ".join(f"{name}={size}" for name, size in ran["large_sizes"].items())
+        click.echo(f"outputs of a run{sizes and f' with {sizes}'}: " + ", ".join(shapes))
+    if verdict.ending == "inputs":
+        click.echo(f"\n{model} was read, but neither compiled nor run: {verdict.message}")
+    elif verdict.ending == "usable":
         click.echo(f"\n{model} is usable: it was read, compiled and run within the limits.")
     else:
         doing = {"read": "reading", "compile": "compiling", "run": "running"}[verdict.stage]

@@ -46,8 +46,7 @@ def compare_command(options: ModelOptions, against: str, tolerance: float | None
     if against == "onnxruntime" and front_end(options.path) != ONNX:
         raise InputError(f"--against onnxruntime: wanted an ONNX file, got {options.path!r}; use --against reference")
     session = options.open_session()
-    feed = options.make_inputs(session)
-    outputs = session.run(feed)
+    feed, outputs = options.first_run(session)
     graph = session.graph
     wanted = onnxruntime(options.path, feed) if against == "onnxruntime" else reference(graph, feed)
     settings = {"math": options.math, "precision": options.precision}

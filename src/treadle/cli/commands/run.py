@@ -72,8 +72,7 @@ def run(
         )
     start = time.perf_counter()
     session = options.open_session(intra, inter, settings)
-    feed = options.make_inputs(session)
-    outputs = session.run(feed)
+    feed, outputs = options.first_run(session)
     loaded = time.perf_counter() - start
     latencies, cpu_use = measure(session, feed, runs, seconds)
     traced_runs = min(MOST_TRACED, len(latencies))

@@ -17,6 +17,7 @@ from treadle.frontends.onnx.from_bytes import from_bytes
 from treadle.frontends.onnx.names import graphs_of
 from treadle.frontends.onnx.reference_loop import reference_loop
 from treadle.frontends.onnx.reference_optional import is_nothing, reference_optionals
+from treadle.frontends.onnx.reference_scan import reference_scan
 from treadle.frontends.onnx.reference_text import regex_full_match, tfidf_vectorizer
 from treadle.ops.op import Array
 
@@ -169,7 +170,14 @@ def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
     """Returns the evaluator of `model`. Imported late: few models need it, and it takes 12 MB."""
     from onnx.reference import ReferenceEvaluator
 
-    own = [reference_loop(), from_bytes(), *reference_optionals(), regex_full_match(), tfidf_vectorizer()]
+    own = [
+        reference_loop(),
+        reference_scan(),
+        from_bytes(),
+        *reference_optionals(),
+        regex_full_match(),
+        tfidf_vectorizer(),
+    ]
     return ReferenceEvaluator(model, new_ops=own)
 
 
