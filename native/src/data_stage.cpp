@@ -45,11 +45,12 @@ DataStage::DataStage(std::vector<std::size_t> element_bytes, std::shared_ptr<Buf
 std::shared_ptr<const DataStage::Binding> DataStage::bind(std::span<const std::int64_t> sizes) {
     std::shared_ptr<const Binding> found = find(sizes);
     if (found) return found;
-    found = from_sources(sizes);
-    if (!found) found = miss_(sizes);
-    if (!found) found = from_sources(sizes);
-    if (!found) throw std::logic_error("no program was made for sizes that depend on data");
-    keep(sizes, found);
+    do {
+        found = from_sources(sizes);
+        if (!found) found = miss_(sizes);
+        if (!found) found = from_sources(sizes);
+        if (!found) throw std::logic_error("no program was made for sizes that depend on data");
+    } while (!keep(sizes, found));
     cap(*found);
     return found;
 }
@@ -63,13 +64,13 @@ std::shared_ptr<const DataStage::Binding> DataStage::find(std::span<const std::i
 }
 
 std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<const std::int64_t> sizes) const {
-    std::vector<Source> sources;
+    std::vector<Numbered> sources;
     {
         const std::lock_guard lock(context_mutex());
         sources = sources_;
     }
     for (std::size_t i = 0; i < sources.size(); ++i) {
-        const Source& source = sources[i];
+        const auto& [source, generation] = sources[i];
         std::vector<std::int64_t> symbols;
         for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
         try {
@@ -79,6 +80,7 @@ std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<cons
             binding->program = source.program_template->bind(slots, {}, source.max_workers, hosts, true);
             set_shapes(*binding, source.program_template->requested(slots), source.ranks);
             binding->source = static_cast<std::ptrdiff_t>(i);
+            binding->generation = generation;
             binding->max_workers = source.max_workers;
             return binding;
         } catch (const BindingFailure&) {
@@ -88,13 +90,26 @@ std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<cons
     return nullptr;
 }
 
-void DataStage::keep(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding) {
+// Keeps the binding; false if its source was replaced while it was made.
+bool DataStage::keep(std::span<const std::int64_t> sizes, const std::shared_ptr<const Binding>& binding) {
     Entry last;  // destroyed without the lock
     const std::lock_guard lock(context_mutex());
-    entries_.push_front({{sizes.begin(), sizes.end()}, std::move(binding)});
-    if (entries_.size() <= kMostBindings) return;
+    if (!comes_from_source(*binding)) return false;
+    entries_.push_front({{sizes.begin(), sizes.end()}, binding});
+    if (entries_.size() <= kMostBindings) return true;
     last = std::move(entries_.back());
     entries_.pop_back();
+    return true;
+}
+
+// Under context_mutex().
+bool DataStage::comes_from_source(const Binding& binding) const {
+    return binding.source < 0 || sources_[static_cast<std::size_t>(binding.source)].generation == binding.generation;
+}
+
+bool DataStage::is_current(const Binding& binding) const {
+    const std::lock_guard lock(context_mutex());
+    return comes_from_source(binding);
 }
 
 // A cap that was set after the binding's source was read has not reached it.
@@ -103,7 +118,7 @@ void DataStage::cap(const Binding& binding) {
     std::vector<int> max_workers;
     {
         const std::lock_guard lock(context_mutex());
-        max_workers = sources_[static_cast<std::size_t>(binding.source)].max_workers;
+        max_workers = sources_[static_cast<std::size_t>(binding.source)].source.max_workers;
     }
     if (max_workers != binding.max_workers) binding.program->set_caps(max_workers);
 }
@@ -112,9 +127,9 @@ std::unique_ptr<DataStage::Moving> DataStage::move(std::unique_ptr<Moving> movin
                                                    std::span<const std::int64_t> sizes) {
     {
         const std::lock_guard lock(context_mutex());
-        if (sources_.empty() || !sources_.front().hosts.empty()) return nullptr;
+        if (sources_.empty() || !sources_.front().source.hosts.empty()) return nullptr;
         if (!moving) moving = std::move(idle_moving_);
-        const Source& source = sources_.front();  // later ones do not change what served a size
+        const Source& source = sources_.front().source;  // later ones do not change what served a size
         if (!moving) {
             moving = std::make_unique<Moving>();
             moving->program_template = source.program_template;
@@ -146,8 +161,8 @@ void DataStage::cap(Moving& moving) const {
     Binding& binding = moving.binding;
     {
         const std::lock_guard lock(context_mutex());
-        if (sources_.front().max_workers == binding.max_workers) return;
-        binding.max_workers = sources_.front().max_workers;
+        if (sources_.front().source.max_workers == binding.max_workers) return;
+        binding.max_workers = sources_.front().source.max_workers;
     }
     binding.program->set_caps(binding.max_workers);
 }
@@ -184,13 +199,14 @@ std::size_t DataStage::bytes_of_output(std::size_t output, std::span<const std::
 
 void DataStage::add(Source source) {
     const std::lock_guard lock(context_mutex());
-    sources_.push_back(std::move(source));
+    sources_.push_back({std::move(source)});
 }
 
 void DataStage::replace(std::size_t number, Source source) {
     std::list<Entry> forgotten;  // destroyed without the lock
     const std::lock_guard lock(context_mutex());
-    std::swap(sources_.at(number), source);
+    std::swap(sources_.at(number).source, source);
+    ++sources_[number].generation;
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const auto next = std::next(entry);
         if (entry->binding->source == static_cast<std::ptrdiff_t>(number)) {
@@ -210,7 +226,7 @@ std::vector<std::shared_ptr<const DataStage::Binding>> DataStage::kept() const {
 void DataStage::set_caps(std::size_t source, std::vector<int> max_workers) {
     {
         const std::lock_guard lock(context_mutex());
-        sources_.at(source).max_workers = max_workers;
+        sources_.at(source).source.max_workers = max_workers;
     }
     for (const auto& binding : kept()) {
         if (binding->source == static_cast<std::ptrdiff_t>(source)) binding->program->set_caps(max_workers);

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -179,6 +183,56 @@ TREADLE_TEST(a_stage_keeps_the_bindings_used_last) {
     }
     CHECK(binding != stage->bind(first));
     CHECK_EQUAL(binding->program->id(), stage->bind(first)->program->id());
+}
+
+// A source whose only step runs the stage `inner`. `made` is called whenever a binding of it is made.
+DataStage::Source source_of(const std::shared_ptr<DataStage>& inner, std::function<void()> made = [] {}) {
+    const MakeHost maker = stage_maker(inner, {});
+    const MakeHost told = [maker, made = std::move(made)](std::vector<std::int64_t> args) {
+        made();
+        return maker(std::move(args));
+    };
+    return {increments(nullptr), {0}, {std::nullopt}, {}, {told}};
+}
+
+TREADLE_TEST_WORKERS(a_binding_of_a_source_that_was_replaced_meanwhile_is_made_again) {
+    Team team("t", {workers, workers});
+    const auto no_inner = stage_of([](auto) { return nullptr; });
+    const auto inner = stage_of([](auto) { return nullptr; });
+    inner->add({increments(), {0}, {1}, {}});
+    const std::shared_ptr<DataStage> outer = stage_of([](auto) { return nullptr; });
+    int made = 0;
+    outer->add(source_of(no_inner, [&] {
+        ++made;
+        outer->replace(0, source_of(inner));
+    }));
+    const auto program = running(outer);
+    for (int turn = 0; turn < 2; ++turn) run_and_check(*program, team, 5);
+    CHECK_EQUAL(1, made);
+    const std::int64_t sizes[] = {5};
+    const auto binding = outer->bind(sizes);
+    CHECK(outer->is_current(*binding));
+    outer->replace(0, source_of(inner));
+    CHECK(!outer->is_current(*binding));
+}
+
+TREADLE_TEST_WORKERS(sources_are_replaced_while_threads_bind_them) {
+    Team team("t", {workers, workers});
+    const auto inner = stage_of([](auto) { return nullptr; });
+    inner->add({increments(), {0}, {1}, {}});
+    const std::shared_ptr<DataStage> outer = stage_of([](auto) { return nullptr; });
+    outer->add(source_of(inner));
+    std::atomic<bool> stop{false};
+    std::thread replacing([&] {
+        while (!stop) {
+            outer->replace(0, source_of(inner));
+            std::this_thread::sleep_for(std::chrono::microseconds(20));  // so that some bindings are kept
+        }
+    });
+    const auto program = running(outer);
+    for (std::int64_t turn = 0; turn < 200; ++turn) run_and_check(*program, team, 1 + turn % 7);
+    stop = true;
+    replacing.join();
 }
 
 TREADLE_TEST(a_stage_without_a_program_fails) {

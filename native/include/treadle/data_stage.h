@@ -36,6 +36,7 @@ public:
         std::shared_ptr<Program> program;
         std::vector<std::optional<std::vector<std::int64_t>>> shapes;
         std::ptrdiff_t source = -1;    // the number of its Source, if it has one
+        std::uint64_t generation = 0;  // how often replace() had replaced this source then
         std::vector<int> max_workers;  // the caps of its source when it was made
     };
     // Source makes programs. `hosts` make the calls of its steps that are no kernels, in the order of these. Symbol i of
@@ -77,8 +78,11 @@ public:
     // put_back() keeps the binding, which may be null, for a later move().
     void put_back(std::unique_ptr<Moving> moving);
     void add(Source source);
-    // replace() puts `source` in place of source number `number`, and forgets the bindings that this one has made.
+    // replace() puts `source` in place of source number `number`, and forgets the bindings that this one has made, also
+    // those that threads are making.
     void replace(std::size_t number, Source source);
+    // is_current() returns whether no replace() has forgotten the binding, which bind() has returned.
+    bool is_current(const Binding& binding) const;
     // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
     void set_caps(std::size_t source, std::vector<int> max_workers);
     // place() adds to `bound` where output number `output` of a binding is written: to the memory that `made` has, if
@@ -92,7 +96,7 @@ public:
     // set_ahead() has steps call `ahead` in place of run(). To be called before the first step is made.
     void set_ahead(Ahead ahead) { ahead_ = std::move(ahead); }
     const Ahead& ahead() const { return ahead_; }
-    // trim() frees idle memory of programs.
+    // trim() frees idle memory of programs. That of templates is freed by ProgramTemplate::trim().
     void trim();
 
     std::size_t outputs() const { return element_bytes_.size(); }
@@ -102,10 +106,15 @@ private:
         std::vector<std::int64_t> sizes;
         std::shared_ptr<const Binding> binding;
     };
+    struct Numbered {
+        Source source;
+        std::uint64_t generation = 0;  // how often replace() has replaced it
+    };
 
     std::shared_ptr<const Binding> find(std::span<const std::int64_t> sizes);
     std::shared_ptr<const Binding> from_sources(std::span<const std::int64_t> sizes) const;
-    void keep(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding);
+    bool keep(std::span<const std::int64_t> sizes, const std::shared_ptr<const Binding>& binding);
+    bool comes_from_source(const Binding& binding) const;
     void cap(const Binding& binding);
     std::vector<std::shared_ptr<const Binding>> kept() const;
 
@@ -113,8 +122,8 @@ private:
     const std::shared_ptr<BufferPool> pool_;
     const Miss miss_;
     Ahead ahead_;  // may be empty
-    std::vector<Source> sources_;  // guarded by context_mutex(), like all below
-    std::list<Entry> entries_;     // the one used last comes first
+    std::vector<Numbered> sources_;  // guarded by context_mutex(), like all below
+    std::list<Entry> entries_;       // the one used last comes first
     std::unique_ptr<Moving> idle_moving_;
 };
 
