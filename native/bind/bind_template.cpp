@@ -193,5 +193,7 @@ void bind_template(nb::module_& m) {
         .def_prop_ro("program_id", &ProgramTemplate::program_id,
                      "The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,
-                     "How many arenas its programs have allocated so far.");
+                     "How many arenas its programs have allocated so far.")
+        .def("trim", &ProgramTemplate::trim, nb::call_guard<ReleasedGil>(),
+             "Free the arenas that no run of its programs uses.");
 }

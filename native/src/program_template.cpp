@@ -343,4 +343,10 @@ std::size_t ProgramTemplate::arena_allocations() const {
     return arenas_->allocations();
 }
 
+void ProgramTemplate::trim() const {
+    std::vector<Block> arenas;  // declared first, so destroyed after the lock is released
+    const std::lock_guard lock(context_mutex());
+    arenas = arenas_->drain();
+}
+
 }  // namespace treadle

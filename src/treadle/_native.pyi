@@ -323,9 +323,8 @@ class ProgramTemplate:
     ) -> Program:  # fmt: skip
         """Bind `bound`, a program that this function has returned for `rebinding`, to the sizes of evaluate_next().
 
-        Returns `bound`, or a new program if it is None or in use by a run. No run of it may begin, and no caps may be
-        set, meanwhile. All steps must be kernels. Raises as bind() does; the program and the rebinding must then not
-        be used.
+        Returns `bound`, or a new program if it is None or in use by a run. All steps must be kernels. Meanwhile no run
+        of it may begin, and no caps may be set. Raises as bind() does; both must then not be used.
         """
 
     @property
@@ -334,6 +333,8 @@ class ProgramTemplate:
     @property
     def arena_allocations(self) -> int:
         """How many arenas its programs have allocated so far."""
+    def trim(self) -> None:
+        """Free the arenas that no run of its programs uses."""
 
 class Lease:
     """Memory of results, aligned to 64 bytes. It returns to its pool when nothing refers to it any more."""
@@ -357,8 +358,7 @@ class MappedFile:
 def map_file(handle: int, offset: int, size: int, huge_pages: bool) -> MappedFile:
     """Map `size` bytes of the open file `handle` from `offset`, a multiple of the page size.
 
-    The handle stays the caller's. `huge_pages` advises the system to use large pages. Raises OSError if the file cannot
-    be mapped.
+    The handle stays the caller's. `huge_pages` advises the system to use large pages. Raises OSError if that fails.
     """
 
 def any_file_was_cut() -> bool:

@@ -118,6 +118,9 @@ public:
     // arena_allocations() returns how many arenas its programs have allocated so far.
     std::size_t arena_allocations() const;
 
+    // trim() frees the arenas that no run of its programs uses. Any thread that holds no lock of the core may call it.
+    void trim() const;
+
 private:
     // What the constructor of a program takes, and what its steps refer to.
     struct Parts {

@@ -321,6 +321,9 @@ class ProgramTemplate:
             live = list(self._live)
         for executable in live:
             executable.trim()
+        self._native.trim()  # the native core keeps bindings of its own, which share these arenas
+        for template in self._bodies:
+            template.trim()
         for body in self.stages:
             body.stage.trim()
 
