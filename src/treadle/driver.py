@@ -42,6 +42,7 @@ from treadle.passes.specialize import (
     specialize,
     specialize_open,
 )
+from treadle.passes.stage_bodies import Changing
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
@@ -116,6 +117,8 @@ class Options:
     """Makes the plans of what follows data-dependent sizes; None: each combination of sizes is compiled for itself."""
     batch_invariant: bool = False
     """Whether no result may depend on how many images or rows are computed with it."""
+    changing: dict[Graph, Changing] | None = None
+    """What was found for bodies of loops in front of what is compiled; None: nothing is."""
 
     @property
     def context(self) -> PassContext:
@@ -348,7 +351,8 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
     make_plans = options.plans_behind or options.plans_of_rest
     if make_plans is None:
         return None
-    options = replace(options, artifact_writer=None)
+    changing: dict[Graph, Changing] = {} if options.changing is None else options.changing
+    options = replace(options, artifact_writer=None, changing=changing)
 
     def stage_of(behind: Behind, ahead: Ahead | None = None) -> DataStage:
         outputs = behind.graph.outputs
@@ -361,7 +365,7 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
         first = None if ahead is None else Stages(tuple(map(stage_of, ahead.bodies)), ahead.form)
         return DataStage(form, BehindSizes(behind, options, make_plans()), first)
 
-    return join_stages(graph, context, stage_of)
+    return join_stages(graph, context, stage_of, changing)
 
 
 @dataclass(frozen=True, slots=True)

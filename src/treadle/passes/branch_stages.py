@@ -11,18 +11,15 @@ from treadle.graph.shape import Shape
 from treadle.graph.value import Value
 from treadle.ops.branch import refusal_of, refusing_body
 from treadle.ops.op import Info
-from treadle.passes.base import PassContext
 from treadle.passes.stage_bodies import (
-    Dims,
-    DimsOf,
+    Search,
     StageBody,
     common_dims,
     may_change_ranks,
     needs_python,
     numbers_or_none,
-    told_shape,
 )
-from treadle.passes.stage_names import SizeNames
+from treadle.passes.stage_names import Dims, SizeNames
 from treadle.runtime.data_stage import BranchForm
 
 
@@ -41,7 +38,7 @@ class DataBranch:
     results: tuple[Dims, ...]
 
     @classmethod
-    def of(cls, node: Node, context: PassContext, dims_of: DimsOf) -> DataBranch | None:
+    def of(cls, node: Node, search: Search) -> DataBranch | None:
         """Return the branch `node`, whose operands have known shapes; None if no plan can serve all sizes of a body.
 
         A body that the operands do not fit fails if it is taken.
@@ -58,10 +55,10 @@ class DataBranch:
             made = _body(node, body, side)
             bodies.append(made)
             try:
-                opened, facts = made.inferred(context)
+                opened, facts = made.inferred(search.context)
             except TreadleError:
                 continue  # sample sizes do not fit: a run that takes it finds out whether its sizes do
-            dims = dims_of(opened, facts)
+            dims = search.dims_of(opened, facts)
             if dims is None:
                 return None
             results.append([numbers_or_none(each) for each in dims])
@@ -104,9 +101,7 @@ class DataBranch:
 
         Sizes that data tells get names in the order in which the step tells them.
         """
-        return [
-            told_shape(names, value.name, dims) for value, dims in zip(self.node.outputs, self.results, strict=True)
-        ]
+        return [names.told_shape(value.name, dims) for value, dims in zip(self.node.outputs, self.results, strict=True)]
 
 
 def _body(node: Node, body: Graph, side: str) -> StageBody:

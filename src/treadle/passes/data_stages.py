@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle import dtypes
 from treadle.errors import TreadleError
-from treadle.graph.dim import hint_of, is_expression
+from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -23,8 +23,8 @@ from treadle.passes.loop_stages import DataLoop
 from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region, is_known, is_planned, returns_strings
 from treadle.passes.specialize import copied, copy_node, specialize_open
-from treadle.passes.stage_bodies import Dims, numbers_or_none, outer_dims
-from treadle.passes.stage_names import SizeNames
+from treadle.passes.stage_bodies import Changing, Search, numbers_or_none, outer_dims
+from treadle.passes.stage_names import Dims, SizeNames
 from treadle.runtime.data_stage import BranchForm, DataStage, LoopForm
 
 NUMBERS: dict[str, tuple[int, ...]] = {
@@ -73,20 +73,24 @@ MakeStage = Callable[[Behind, Ahead | None], DataStage]
 """Makes what runs a graph behind sizes that depend on data, and the loop or branch in front of it, if there is one."""
 
 
-def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Graph | None:
+def join_stages(
+    graph: Graph, context: PassContext, stage_of: MakeStage, changing: dict[Graph, Changing]
+) -> Graph | None:
     """What of `graph` can be planned now, with a node that runs all the rest; None if that cannot be compiled so.
 
     Args:
         graph: A graph whose shapes were inferred, of which one depends on data.
         context: What inference asks for.
         stage_of: Makes what runs the rest.
+        changing: As in Search: what was found for bodies of loops, also by the graphs that this one is behind.
     """
     graph.drop_unread()
     cut = _Cut.of(graph)
     if cut is None or not (cut.counted or cut.later):
         return None if cut is None else graph
-    rest = _Rest.of(cut, context)
-    if rest is None or not _is_planned(rest, cut, context):
+    search = Search(context, dims_of_results, changing)
+    rest = _Rest.of(cut, search)
+    if rest is None or not _is_planned(rest, cut, search):
         return None
     front = Graph(graph.name)
     copies: dict[Value, Value] = {}
@@ -114,7 +118,7 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage) -> Grap
     return front
 
 
-def dims_of_results(graph: Graph, facts: Facts, context: PassContext) -> list[Dims] | None:
+def dims_of_results(graph: Graph, facts: Facts, search: Search) -> list[Dims] | None:
     """Return the dimensions of the outputs of `graph`; None if join_stages() could not join its parts.
 
     `graph` was inferred, and its sizes are expressions of `facts`. No plan is made.
@@ -123,20 +127,22 @@ def dims_of_results(graph: Graph, facts: Facts, context: PassContext) -> list[Di
         return [value.static_shape for value in graph.outputs]
     graph.drop_unread()
     cut = _Cut.of(graph)
-    rest = None if cut is None or not (cut.counted or cut.later) else _Rest.of(cut, context)
+    rest = None if cut is None or not (cut.counted or cut.later) else _Rest.of(cut, search)
     if rest is None or cut is None:
         return None
-    inner = Facts()
-    try:
-        opened = infer(specialize_open(rest.graph, inner, rest.hints), context)
-    except TreadleError:  # the sample sizes do not fit
-        shapes = certain_shapes(rest.graph) if all(map(_is_certain, cut.later)) else None
+    opened = rest.inferred(search.context)
+    if not _serves_all_sizes(rest, cut, opened):
+        return None
+    if opened is None:
+        shapes = certain_shapes(rest.graph)
         found = None if shapes is None else [numbers_or_none(tuple(shape)) for shape in shapes]
     else:
-        found = dims_of_results(opened, inner, context)
+        inner, inner_facts = opened
+        dims = dims_of_results(inner, inner_facts, search)
+        found = None if dims is None else [outer_dims(each, rest.names.dims, inner_facts) for each in dims]
     if found is None:
         return None
-    behind = iter([outer_dims(dims, rest.names.dims, inner) for dims in found])
+    behind = iter(found)
     return [next(behind) if value in rest.made else value.static_shape for value in graph.outputs]
 
 
@@ -268,17 +274,13 @@ class _Rest:
     first inputs."""
 
     @classmethod
-    def of(cls, cut: _Cut, context: PassContext) -> _Rest | None:
+    def of(cls, cut: _Cut, search: Search) -> _Rest | None:
         """What is behind `cut`; None if a loop or branch there cannot run in front of it."""
         if cut.counted or cut.sized:
             rest = cls(cut)
             return rest if rest.numbers else None
-
-        def dims_of(graph: Graph, facts: Facts) -> list[Dims] | None:
-            return dims_of_results(graph, facts, context)
-
         for node in cut.controlled:
-            found = (DataLoop if node.op == "loop" else DataBranch).of(node, context, dims_of)
+            found = (DataLoop if node.op == "loop" else DataBranch).of(node, search)
             if found is not None:
                 cut.later.remove(node)
                 return cls(cut, found)
@@ -312,10 +314,14 @@ class _Rest:
                 self._need(value)
                 self.graph.outputs.append(self._copies[value])
 
-    @property
-    def hints(self) -> dict[str, int]:
-        """The sample sizes of the names that stand for sizes known before."""
-        return {name: max(int(hint_of(size)), 1) for name, size in self.names.dims.items()}
+    def inferred(self, context: PassContext) -> tuple[Graph, Facts] | None:
+        """Return a copy of the graph with expressions for sizes whose shapes were inferred, and its facts; None if the
+        sample sizes do not fit."""
+        facts = Facts()
+        try:
+            return infer(specialize_open(self.graph, facts, self.names.hints), context), facts
+        except TreadleError:
+            return None
 
     def _arithmetic(self, cut: _Cut, deciding: Sequence[Value]) -> list[Node]:
         """The nodes in front that compute with the elements of `deciding` values alone, for the nodes behind them."""
@@ -359,22 +365,31 @@ class _Rest:
         self.graph.inputs.append(self._copies[value])
 
 
-def _is_planned(rest: _Rest, cut: _Cut, context: PassContext) -> bool:
-    """Whether the rest can be compiled for all sizes, as far as can be told before a run."""
+def _is_planned(rest: _Rest, cut: _Cut, search: Search) -> bool:
+    """Whether the rest can be compiled for all sizes, as far as can be told before a run.
+
+    What follows its first sizes that depend on data is looked at only if loops or branches are there: all else is cut
+    again when it is compiled.
+    """
+    opened = rest.inferred(search.context)
+    if not _serves_all_sizes(rest, cut, opened):
+        return False
+    if opened is None or first_region(opened[0]).graph is opened[0]:
+        return True
+    if any(node.op in BODIES for node in cut.later):
+        return dims_of_results(*opened, search) is not None
+    return all(map(_is_certain, cut.later))
+
+
+def _serves_all_sizes(rest: _Rest, cut: _Cut, opened: tuple[Graph, Facts] | None) -> bool:
+    """Whether nothing in the rest is for certain sizes alone; `opened` is what inference found for sample sizes.
+
+    Sample sizes of numbers that decide sizes may not fit. Then sizes must follow from those of operands.
+    """
     if any(map(_has_expressions, (attr for node in cut.later for attr in node.attrs.values()))):
         return False
-    decided = len(rest.numbers) > len(cut.counted)
-    try:
-        opened = infer(specialize_open(rest.graph, facts := Facts(), rest.hints), context)
-    except TreadleError:
-        if not decided:
-            return False  # the sample sizes of numbers alone may not fit
-    else:
-        if first_region(opened).graph is opened:
-            return True
-        if any(node.op in BODIES for node in cut.later):
-            return dims_of_results(opened, facts, context) is not None
-    return all(map(_is_certain, cut.later))
+    is_decided = len(rest.numbers) > len(cut.counted)
+    return opened is not None or (is_decided and all(map(_is_certain, cut.later)))
 
 
 def _has_expressions(attr: Any) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from treadle.errors import TreadleError
 from treadle.graph.dim import equals, hint_of, is_expression, maximum, minimum
@@ -16,28 +15,20 @@ from treadle.graph.shape import Shape, elements
 from treadle.graph.value import Value
 from treadle.ops.loop import form_of
 from treadle.ops.sizes import known_value
-from treadle.passes.base import PassContext
 from treadle.passes.regions import first_region
 from treadle.passes.stage_bodies import (
-    Dims,
-    DimsOf,
+    Changing,
+    Search,
     StageBody,
     may_change_ranks,
     needs_python,
     numbers_or_none,
-    told_shape,
 )
-from treadle.passes.stage_names import SizeNames
+from treadle.passes.stage_names import Dims, SizeNames
 from treadle.runtime.data_stage import LoopForm
 
 _MOST_TRIES = 16
 """How often the body of a loop is inferred at most: each time but the last finds at least one changing dimension."""
-
-_Changing = list[dict[int, int]]
-"""The axes of each carried value that change, and a sample size of each; 0: there is none."""
-
-_FOUND: WeakKeyDictionary[Graph, _Changing] = WeakKeyDictionary()
-"""What was found for bodies: the search for a body inside another one, which is made again and again, begins there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +51,20 @@ class DataLoop:
     is_counted: bool
 
     @classmethod
-    def of(cls, node: Node, context: PassContext, dims_of: DimsOf) -> DataLoop | None:
+    def of(cls, node: Node, search: Search) -> DataLoop | None:
         """Return the loop `node`, whose operands have known shapes; None if no plan can serve all sizes of its body."""
         body: Graph = node.attrs["body"]
         if needs_python(body):
             return None
-        nothing: _Changing = [{} for _ in range(form_of(node.attrs).carried)]
-        guess = _FOUND.get(body)
-        found = None if guess is None else _search(node, guess, context, dims_of)
-        found = found or _search(node, nothing, context, dims_of)
+        nothing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
+        guess = search.changing.get(body)
+        found = None if guess is None else _search(node, guess, search)
+        found = found or _search(node, nothing, search)
         if found is not None:
-            _FOUND[body] = found.changing
+            search.changing[body] = found.changing
             axes = tuple(map(frozenset, found.changing))
-            return cls(node, found.body, axes, tuple(map(numbers_or_none, found.items)), found.is_counted)
+            items = tuple(map(numbers_or_none, found.items))
+            return cls(node, found.body, axes, items, found.is_counted)
         return None
 
     @property
@@ -153,8 +145,27 @@ class DataLoop:
             shapes.append(names.shape(result.name, value.static_shape, axes))
         made = names.tell(self.node.outputs[-1].name)
         for result, item in zip(self.node.outputs[len(shapes) :], self.items, strict=False):
-            shapes.append((made, *told_shape(names, result.name, item)))
+            shapes.append((made, *names.told_shape(result.name, item)))
         return [*shapes, ()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Inferred:
+    """A body whose shapes were inferred.
+
+    Attributes:
+        body: The body.
+        inputs: Its inputs, with expressions for sizes.
+        dims: The dimensions of its outputs.
+        is_assumed: Whether these hold only under assumptions.
+        is_counted: Whether the number of the iteration is a size.
+    """
+
+    body: StageBody
+    inputs: Sequence[Value]
+    dims: Sequence[Dims]
+    is_assumed: bool
+    is_counted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,37 +173,32 @@ class _Found:
     """A body, the axes of carried values that it changes, and what is known of the items that it gives."""
 
     body: StageBody
-    changing: _Changing
+    changing: Changing
     items: Sequence[Dims]
     is_counted: bool
 
 
-def _search(node: Node, changing: _Changing, context: PassContext, dims_of: DimsOf) -> _Found | None:
+def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
     """Infer the body of `node` until an iteration changes no other axes than it may; None if a shape is not known."""
     for _ in range(_MOST_TRIES):
-        made = _inferred(node, changing, context, dims_of)
+        made = _inferred(node, changing, search)
         if made is None:
             return None
-        body, inputs, dims, is_assumed, is_counted = made
-        if is_assumed and may_change_ranks(node.attrs["body"]):
+        if made.is_assumed and may_change_ranks(node.attrs["body"]):
             return None
-        found = _changing(inputs, dims, changing, is_assumed=is_assumed)
+        found = _changing(made.inputs, made.dims, changing, is_assumed=made.is_assumed)
         if found is None:
             return None
         if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
-            return _Found(body, changing, dims[1 + len(changing) :], is_counted)
+            return _Found(made.body, changing, made.dims[1 + len(changing) :], made.is_counted)
         changing = found
     return None
 
 
-def _inferred(
-    node: Node, changing: _Changing, context: PassContext, dims_of: DimsOf
-) -> tuple[StageBody, Sequence[Value], Sequence[Dims], bool, bool] | None:
-    """The body for carried values that change so, its inputs with expressions for sizes, the dimensions of its outputs,
-    whether these hold only under assumptions, and whether the number of the iteration is a size; None if sample sizes
-    do not fit, or no plan can serve all sizes.
+def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | None:
+    """The body for carried values that change so; None if sample sizes do not fit, or no plan can serve all sizes.
 
-    The number is a size if the body then needs no sizes that data tells.
+    The number of the iteration is a size if the body then needs no sizes that data tells.
     """
     plain: tuple[StageBody, Graph, Facts] | None = None
     number = node.attrs["body"].inputs[0]
@@ -200,21 +206,23 @@ def _inferred(
     for is_counted in (False, True) if reads_number else (False,):
         body = _body(node, changing, is_counted=is_counted)
         try:
-            opened, facts = body.inferred(context)
+            opened, facts = body.inferred(search.context)
         except TreadleError:
             continue
         if first_region(opened).graph is opened:
             shapes = [value.static_shape for value in opened.outputs]
-            return body, opened.inputs, shapes, bool(facts.guards), is_counted
+            return _Inferred(body, opened.inputs, shapes, bool(facts.guards), is_counted)
         plain = plain or (body, opened, facts)
     if plain is None:
         return None
     body, opened, facts = plain
-    dims = dims_of(opened, facts)
-    return None if dims is None else (body, opened.inputs, dims, True, False)
+    dims = search.dims_of(opened, facts)
+    if dims is None:
+        return None
+    return _Inferred(body, opened.inputs, dims, is_assumed=True, is_counted=False)
 
 
-def _body(node: Node, changing: _Changing, *, is_counted: bool) -> StageBody:
+def _body(node: Node, changing: Changing, *, is_counted: bool) -> StageBody:
     """The body of a loop as a graph of its own. If it `is_counted`, the number of the iteration is a size."""
     body: Graph = node.attrs["body"]
     form = form_of(node.attrs)
@@ -239,14 +247,12 @@ def _body(node: Node, changing: _Changing, *, is_counted: bool) -> StageBody:
     return made
 
 
-def _changing(
-    inputs: Sequence[Value], dims: Sequence[Dims], before: _Changing, *, is_assumed: bool
-) -> _Changing | None:
+def _changing(inputs: Sequence[Value], dims: Sequence[Dims], before: Changing, *, is_assumed: bool) -> Changing | None:
     """The axes of carried values that an iteration changes, and those of `before`; None if a rank changes.
 
     Where the dimensions hold only under assumptions, all that are no numbers count as changing.
     """
-    found: _Changing = []
+    found: Changing = []
     for axes, given, made in zip(before, inputs[1:], dims[1:], strict=False):
         old = given.static_shape
         if len(old) != len(made):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treadle import dtypes
-from treadle.graph.dim import hint_of, is_expression
+from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.node import Node
@@ -16,14 +16,31 @@ from treadle.ops.branch import Refusal
 from treadle.passes.base import PassContext
 from treadle.passes.pipeline import infer
 from treadle.passes.specialize import copied, copy_node, specialize_open
-from treadle.passes.stage_names import SizeNames
+from treadle.passes.stage_names import Dims, SizeNames
 
-Dims = tuple[int | None, ...]
-"""The dimensions of a value: numbers, expressions of sizes, and None for sizes that only data tells."""
+Changing = list[dict[int, int]]
+"""The axes of each value that a loop carries which change, and a sample size of each; 0: there is none."""
 
-DimsOf = Callable[[Graph, Facts], "list[Dims] | None"]
-"""Returns the dimensions of the outputs of an inferred graph, whose symbols are those of the facts; None if the native
-core cannot run it for all sizes."""
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for bodies that the native core can run for all sizes, in one graph that is compiled and its stages.
+
+    Attributes:
+        context: What inference asks for.
+        dims: Returns the dimensions of the outputs of an inferred graph, whose symbols are those of the facts; None if
+            the native core cannot run it for all sizes.
+        changing: What was found for the bodies of loops: the search for a body inside another one, which is made again
+            and again, begins there.
+    """
+
+    context: PassContext
+    dims: Callable[[Graph, Facts, Search], list[Dims] | None]
+    changing: dict[Graph, Changing]
+
+    def dims_of(self, graph: Graph, facts: Facts) -> list[Dims] | None:
+        """Return what `dims` does for this search."""
+        return self.dims(graph, facts, self)
 
 
 @dataclass(slots=True)
@@ -80,8 +97,7 @@ class StageBody:
         Raises TreadleError if sample sizes do not fit.
         """
         facts = Facts()
-        known = {name: max(int(hint_of(size)), 1) for name, size in self.names.dims.items()}
-        return infer(specialize_open(self.graph, facts, {**known, **self.hints}), context), facts
+        return infer(specialize_open(self.graph, facts, {**self.names.hints, **self.hints}), context), facts
 
 
 def needs_python(body: Graph) -> bool:
@@ -100,11 +116,6 @@ def may_change_ranks(body: Graph) -> bool:
 
 def _values(node: Node) -> Iterator[Value]:
     return (value for value in (*node.inputs, *node.outputs) if value is not None)
-
-
-def told_shape(names: SizeNames, name: str, dims: Dims) -> Shape:
-    """Return `dims` with names: those of the expressions, and new ones like `name` for sizes that data tells."""
-    return tuple(names.tell(f"{name}.{axis}") if dim is None else names.named(dim) for axis, dim in enumerate(dims))
 
 
 def numbers_or_none(dims: Dims) -> Dims:

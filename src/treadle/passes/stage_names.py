@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from treadle.graph.dim import is_expression
+from treadle.graph.dim import hint_of, is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import Shape, StaticShape
 from treadle.graph.value import Value
 from treadle.ops.sizes import known_value
+
+Dims = tuple[int | None, ...]
+"""The dimensions of a value: numbers, expressions of sizes, and None for sizes that only data tells."""
 
 
 class SizeNames:
@@ -28,6 +31,11 @@ class SizeNames:
         """The names of all sizes: those of expressions come first."""
         return (*self.dims, *self.told)
 
+    @property
+    def hints(self) -> dict[str, int]:
+        """The sample sizes of the names that stand for expressions, by name."""
+        return {name: max(int(hint_of(size)), 1) for name, size in self.dims.items()}
+
     def named(self, size: Any) -> Any:
         """Return the name of an expression; a number as it is."""
         if not is_expression(size):
@@ -38,11 +46,16 @@ class SizeNames:
             self.dims[name] = size
         return name
 
-    def shape(self, wanted: str, dims: StaticShape, told: Collection[int] = ()) -> Shape:
+    def shape(self, wanted: str, dims: StaticShape | Dims, told: Collection[int] = ()) -> Shape:
         """Return `dims` with names in place of expressions, and names like `wanted` for the axes that data tells."""
         return tuple(
             self.tell(f"{wanted}.{axis}") if axis in told else self.named(dim) for axis, dim in enumerate(dims)
         )
+
+    def told_shape(self, wanted: str, dims: Dims) -> Shape:
+        """Return `dims` with names in place of expressions, and names like `wanted` in place of None."""
+        told = [axis for axis, dim in enumerate(dims) if dim is None]
+        return self.shape(wanted, dims, told)
 
     def tell(self, wanted: str) -> str:
         """Return a name like `wanted` for a size that data tells."""

@@ -118,7 +118,7 @@ class DataStage:
         """
         self.form = form
         self.bodies: tuple[DataStage, ...] = () if ahead is None else ahead.bodies
-        """The bodies of what is in front of it."""
+        """The stages that a loop or branch in front of this one runs."""
         self.ahead = ahead
         self.compiler = compiler
         """What compiles for sizes that it has no template for."""
