@@ -112,9 +112,10 @@ PyControlStep* make_step(const PyDataStage& self, std::vector<std::int64_t> args
 
 void set_loop(const PyDataStage& self, const PyDataStage& body, bool has_limit, bool has_condition, bool is_counted,
               std::size_t rest_sizes, std::size_t body_sizes, std::vector<std::vector<bool>> carried,
-              std::vector<std::vector<std::int64_t>> stacked, std::size_t sliced, std::size_t captured) {
-    treadle::DataLoop loop{body.stage,         has_limit,          has_condition, is_counted, rest_sizes, body_sizes,
-                           std::move(carried), std::move(stacked), sliced,        captured};
+              std::vector<std::vector<std::int64_t>> stacked, std::size_t sliced, std::size_t captured,
+              std::vector<bool> appended) {
+    treadle::DataLoop loop{body.stage,         has_limit,          has_condition, is_counted, rest_sizes,         body_sizes,
+                           std::move(carried), std::move(stacked), sliced,        captured,   std::move(appended)};
     self.stage->set_ahead([loop = std::move(loop)](DataStage& stage, auto args, auto pointers) {
         treadle::run_data_loop(loop, stage, args, pointers);
     });
@@ -192,7 +193,7 @@ void bind_data_stage(nb::module_& m) {
             "Cap how many workers may share each step of the template with this number, as in Program.set_caps().")
         .def("set_loop", &set_loop, nb::arg("body"), nb::arg("has_limit"), nb::arg("has_condition"),
              nb::arg("is_counted"), nb::arg("rest_sizes"), nb::arg("body_sizes"), nb::arg("carried"), nb::arg("stacked"),
-             nb::arg("sliced"), nb::arg("captured"),
+             nb::arg("sliced"), nb::arg("captured"), nb::arg("appended"),
              "Have steps run a loop over the stage `body` in front of this one. native/include/treadle/data_loop.h says what\n"
              "the arguments mean, and what arguments and pointers of steps are then.")
         .def("set_branch", &set_branch, nb::arg("yes"), nb::arg("no"), nb::arg("rest_sizes"), nb::arg("results"),

@@ -57,10 +57,13 @@ public:
         sizes_.assign(known.begin(), known.end());
         if (loop.is_counted) sizes_.push_back(0);
         first_dim_ = sizes_.size();
+        std::vector<std::vector<std::int64_t>> initial_shapes;
         for (const auto& changes : loop.carried) {
             auto& shape = shapes_.emplace_back();
+            auto& initial = initial_shapes.emplace_back();
             for (std::size_t axis = 0; axis < changes.size(); ++axis) {
                 const std::int64_t dim = sizes.one();
+                initial.push_back(dim);
                 shape.push_back(changes[axis] ? -1 : dim);
                 if (changes[axis]) sizes_.push_back(dim);
             }
@@ -74,7 +77,10 @@ public:
         sliced_ = next.next(loop.sliced);
         captured_ = next.next(loop.captured);
         operands_ = next.rest();
-        for (std::size_t i = 0; i < read_.size(); ++i) kept_.push_back(std::make_unique<SizedMemory>());
+        for (const auto& shape : initial_shapes) {
+            kept_.push_back(std::make_unique<SizedMemory>());
+            kept_.back()->shape = shape;
+        }
         for (std::size_t i = 0; i < 1 + read_.size() + stacks_.size(); ++i) {
             made_.push_back(std::make_unique<SizedMemory>());
         }
@@ -114,20 +120,50 @@ private:
         bound_sizes_ = sizes_;
     }
 
+    bool is_appended(std::size_t carried) const {
+        return !loop_.appended.empty() && loop_.appended[carried] && binding_->shapes[1 + carried];
+    }
+
+    // Makes room behind an appended value for what the body appends. The memory grows by doubling.
+    void make_room(std::size_t carried) {
+        SizedMemory& kept = *kept_[carried];
+        const std::size_t output = 1 + carried;
+        const std::size_t bytes = loop_.body->bytes_of_output(output, *binding_->shapes[output]);
+        if (!kept.memory || kept.memory->size() < bytes) {
+            Lease larger = loop_.body->pool().acquire(std::max<std::size_t>(2 * bytes, 1));
+            const std::size_t used = loop_.body->bytes_of_output(output, kept.shape);
+            if (used > 0) std::memcpy(larger.data(), read_[carried], used);
+            kept.memory.emplace(std::move(larger));
+            read_[carried] = kept.memory->data();
+        }
+        kept.shape = *binding_->shapes[output];
+    }
+
     void run_body() {
+        for (std::size_t i = 0; i < read_.size(); ++i) {
+            if (is_appended(i)) make_room(i);
+        }
         bound_.clear();
         bound_.push_back(&iteration_);
         bound_.insert(bound_.end(), read_.begin(), read_.end());
         push_items(bound_, sliced_, item_bytes_, iteration_);
         bound_.insert(bound_.end(), captured_.begin(), captured_.end());
-        for (std::size_t i = 0; i < made_.size(); ++i) loop_.body->place(*binding_, i, *made_[i], bound_);
+        for (std::size_t i = 0; i < made_.size(); ++i) {
+            if (i >= 1 && i <= read_.size() && is_appended(i - 1)) {
+                bound_.push_back(read_[i - 1]);
+            } else {
+                loop_.body->place(*binding_, i, *made_[i], bound_);
+            }
+        }
         part_->run(bound_, iteration_);
         goes_on_ = *reinterpret_cast<const std::uint8_t*>(made_[0]->memory->data()) != 0;
         std::size_t size = first_dim_;
         for (std::size_t i = 0; i < read_.size(); ++i) {
-            // The next iteration reads this memory and writes that which this one has read.
-            std::swap(kept_[i], made_[1 + i]);
-            read_[i] = kept_[i]->memory->data();
+            if (!is_appended(i)) {
+                // The next iteration reads this memory and writes that which this one has read.
+                std::swap(kept_[i], made_[1 + i]);
+                read_[i] = kept_[i]->memory->data();
+            }
             check_shape(kept_[i]->shape, shapes_[i]);
             for (std::size_t axis = 0; axis < shapes_[i].size(); ++axis) {
                 if (shapes_[i][axis] < 0) sizes_[size++] = kept_[i]->shape[axis];
@@ -176,7 +212,7 @@ private:
     std::span<void* const> operands_;  // of the stage, behind the loop's results
     std::vector<Stack> stacks_;
     std::vector<std::unique_ptr<SizedMemory>> made_;  // what an iteration gives: the condition, carried values, items
-    std::vector<std::unique_ptr<SizedMemory>> kept_;  // the memory of carried values that an iteration has given
+    std::vector<std::unique_ptr<SizedMemory>> kept_;  // the carried values: their shapes, and what iterations gave
     std::vector<std::vector<std::int64_t>> shapes_;  // of the carried values; -1 for dimensions that change
     std::vector<std::int64_t> sizes_;        // of the body
     std::size_t first_dim_ = 0;              // which of them is the first dimension of a carried value

@@ -105,6 +105,62 @@ std::shared_ptr<Program> looping(std::int64_t last, std::int64_t first_size, std
     return sized_step(make_data_stage(std::move(rest), {-1, first_size}, {}));
 }
 
+// Writes what grow() does, but of the carried value only the new cell: what is before it is there already.
+std::int32_t append(void* const* pointers, const std::int64_t* args, std::int64_t, void*) {
+    const std::int64_t iteration = *static_cast<const std::int64_t*>(pointers[3]);
+    *static_cast<std::uint8_t*>(pointers[0]) = iteration < args[1] ? 1 : 0;
+    static_cast<std::int64_t*>(pointers[1])[args[0]] = iteration;
+    *static_cast<std::int64_t*>(pointers[2]) = args[0];
+    return 0;
+}
+
+// A body for `size` cells that tells the shape of the carried value in its run: it copies the cells, each one more, and
+// appends the iteration.
+std::shared_ptr<const DataStage::Binding> telling(std::int64_t size, const std::shared_ptr<BufferPool>& pool) {
+    Builder builder;
+    builder.buffers.clear();
+    for (std::int64_t i = 0; i < 5; ++i) builder.buffers.push_back({BufferKind::bound, i});
+    StepSpec step;
+    step.host = [=](std::span<void* const> pointers) {
+        auto& longer = *static_cast<SizedMemory*>(pointers[1]);
+        longer.shape = {size + 1};
+        longer.memory.emplace(pool->acquire(static_cast<std::size_t>(8 * size + 8)));
+        std::vector<void*> all(pointers.begin(), pointers.end());
+        all[1] = longer.memory->data();
+        const std::int64_t args[] = {size, 1000};
+        grow(all.data(), args, 0, nullptr);
+    };
+    for (const std::int64_t number : {2, 3, 4, 0, 1}) step.pointers.push_back({number, 0});
+    step.cost_ns = kCostly;
+    builder.add(std::move(step));
+    auto binding = std::make_shared<DataStage::Binding>();
+    binding->program = builder.build();
+    binding->shapes = {Cells{}, std::nullopt, Cells{1}};
+    return binding;
+}
+
+// A program like that of looping(), whose body appends in place; but where there are `told` cells it tells the shape.
+std::shared_ptr<Program> appending(std::int64_t first_size, std::int64_t told) {
+    const auto pool = BufferPool::make(1 << 20, true);
+    auto body = stage_of({1, 8, 8}, [=](std::span<const std::int64_t> sizes) {
+        if (sizes[0] == told) return telling(sizes[0], pool);
+        return binding_of(append, 5, {2, 3, 4, 0, 1}, {sizes[0], 1000}, {Cells{}, Cells{sizes[0] + 1}, Cells{1}});
+    });
+    auto rest = stage_of({8}, [](std::span<const std::int64_t> sizes) {
+        return binding_of(join, 4, {3, 0, 1}, {sizes[0], sizes[1]}, {Cells{sizes[0] + sizes[1]}});
+    });
+    DataLoop loop;
+    loop.body = std::move(body);
+    loop.has_limit = true;
+    loop.carried = {{true}};
+    loop.stacked = {{1}};
+    loop.appended = {true};
+    rest->set_ahead([loop = std::move(loop)](DataStage& stage, auto args, auto pointers) {
+        run_data_loop(loop, stage, args, pointers);
+    });
+    return sized_step(make_data_stage(std::move(rest), {-1, first_size}, {}));
+}
+
 // Returns what the loop gives for the cells: what they have become, then the items.
 Cells run(Program& program, Team& team, Cells cells, std::int64_t limit) {
     return run_sized(program, team, &limit, cells.data());
@@ -129,6 +185,33 @@ TREADLE_TEST_WORKERS(a_template_is_bound_to_one_iteration_after_another) {
         CHECK(run(*program, team, {10, 20}, 3) == Cells({13, 23, 2, 2, 2, 2, 3, 4}));
         CHECK(run(*program, team, {10, 20}, 0) == Cells({10, 20}));
         CHECK_EQUAL(std::size_t{2 + 90 + 90}, run(*program, team, {10, 20}, 90).size());
+    }
+}
+
+TREADLE_TEST_WORKERS(a_carried_value_grows_in_its_memory) {
+    Team team("t", {workers, workers});
+    const auto program = appending(2, -1);
+    Cells initial{10, 20};
+    for (int turn = 0; turn < 3; ++turn) {
+        CHECK(run(*program, team, initial, 3) == Cells({10, 20, 0, 1, 2, 2, 3, 4}));
+        CHECK(run(*program, team, initial, 0) == Cells({10, 20}));
+        const Cells many = run(*program, team, initial, 90);
+        CHECK_EQUAL(std::size_t{2 + 90 + 90}, many.size());
+        for (std::size_t i = 0; i < 90; ++i) CHECK_EQUAL(static_cast<std::int64_t>(i), many[2 + i]);
+    }
+    CHECK(run(*appending(0, -1), team, {}, 3) == Cells({0, 1, 2, 0, 1, 2}));
+}
+
+TREADLE_TEST_WORKERS(an_iteration_may_tell_the_size_of_a_value_that_grows_in_its_memory) {
+    Team team("t", {workers, workers});
+    for (const std::int64_t told : {2, 3, 4}) {
+        Cells wanted{10, 20};
+        for (std::int64_t i = 0; i < 4; ++i) {
+            if (2 + i == told) std::ranges::for_each(wanted, [](auto& cell) { ++cell; });
+            wanted.push_back(i);
+        }
+        for (const std::int64_t item : {2, 3, 4, 5}) wanted.push_back(item);
+        CHECK(run(*appending(2, told), team, {10, 20}, 4) == wanted);
     }
 }
 

@@ -24,6 +24,8 @@ namespace treadle {
 // dimensions of each carried value. Its operands are the number of the iteration (int64), carried values, items of sliced
 // values, captured values; its outputs whether there is another iteration (byte), carried values, an item of each stacked
 // value.
+// A carried value that is `appended` begins with what it was before. Its output lies where its operand lies, and the body
+// may leave out what is there already; but not where the body tells the shape in its run.
 // The stage's further sizes are the changing dimensions of the carried values, the number of iterations, and those
 // dimensions of items that the loop tells; its first operands are the carried values, the stacked values and the number
 // of iterations (int64).
@@ -38,6 +40,7 @@ struct DataLoop {
     std::vector<std::vector<std::int64_t>> stacked;  // the shape of each item; negative: the loop tells the size
     std::size_t sliced = 0;
     std::size_t captured = 0;
+    std::vector<bool> appended;  // for each carried value; empty: none is
 };
 
 // run_data_loop() runs the loop, then `stage` on its results. Throws StepFailure if items have unequal shapes, or if a

@@ -42,6 +42,7 @@ class DataLoop:
         changing: The axes of each carried value that change. Their sizes are those of the body that data tells.
         items: The shapes of the items of stacked values, with None for sizes that the loop tells.
         is_counted: Whether the number of the iteration is a size of the body, the first one that data tells.
+        appended: Whether an iteration writes each carried value behind what it was before, in one memory.
     """
 
     node: Node
@@ -49,6 +50,7 @@ class DataLoop:
     changing: tuple[frozenset[int], ...]
     items: tuple[Dims, ...]
     is_counted: bool
+    appended: tuple[bool, ...]
 
     @classmethod
     def of(cls, node: Node, search: Search) -> DataLoop | None:
@@ -64,7 +66,8 @@ class DataLoop:
             search.changing[body] = found.changing
             axes = tuple(map(frozenset, found.changing))
             items = tuple(map(numbers_or_none, found.items))
-            return cls(node, found.body, axes, items, found.is_counted)
+            appended = tuple(found.is_whole and found.body.append_in_place(1 + number) for number in range(len(axes)))
+            return cls(node, found.body, axes, items, found.is_counted, appended)
         return None
 
     @property
@@ -115,6 +118,7 @@ class DataLoop:
             stacked=tuple(tuple(-1 if dim is None else dim for dim in item) for item in self.items),
             sliced=len(self.sliced),
             captured=len(self.body.captured),
+            appended=self.appended,
         )
 
     @property
@@ -159,6 +163,7 @@ class _Inferred:
         dims: The dimensions of its outputs.
         is_assumed: Whether these hold only under assumptions.
         is_counted: Whether the number of the iteration is a size.
+        is_whole: Whether one plan computes it, as no size in it depends on data.
     """
 
     body: StageBody
@@ -166,6 +171,7 @@ class _Inferred:
     dims: Sequence[Dims]
     is_assumed: bool
     is_counted: bool
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,7 @@ class _Found:
     changing: Changing
     items: Sequence[Dims]
     is_counted: bool
+    is_whole: bool
 
 
 def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
@@ -190,7 +197,7 @@ def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
         if found is None:
             return None
         if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
-            return _Found(made.body, changing, made.dims[1 + len(changing) :], made.is_counted)
+            return _Found(made.body, changing, made.dims[1 + len(changing) :], made.is_counted, made.is_whole)
         changing = found
     return None
 
@@ -211,7 +218,7 @@ def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | Non
             continue
         if first_region(opened).graph is opened:
             shapes = [value.static_shape for value in opened.outputs]
-            return _Inferred(body, opened.inputs, shapes, bool(facts.guards), is_counted)
+            return _Inferred(body, opened.inputs, shapes, bool(facts.guards), is_counted, is_whole=True)
         plain = plain or (body, opened, facts)
     if plain is None:
         return None
@@ -219,7 +226,7 @@ def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | Non
     dims = search.dims_of(opened, facts)
     if dims is None:
         return None
-    return _Inferred(body, opened.inputs, dims, is_assumed=True, is_counted=False)
+    return _Inferred(body, opened.inputs, dims, is_assumed=True, is_counted=False, is_whole=False)
 
 
 def _body(node: Node, changing: Changing, *, is_counted: bool) -> StageBody:

@@ -10,10 +10,12 @@ from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.node import Node
-from treadle.graph.shape import Shape, StaticShape
+from treadle.graph.shape import Shape, StaticShape, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.branch import Refusal
+from treadle.passes.append_in_place import appending_node
 from treadle.passes.base import PassContext
+from treadle.passes.match import source
 from treadle.passes.pipeline import infer
 from treadle.passes.specialize import copied, copy_node, specialize_open
 from treadle.passes.stage_names import Dims, SizeNames
@@ -90,6 +92,30 @@ class StageBody:
             result = self.graph.value(f"{prefix}{position}", value.dtype)
             source = copied(self.graph, value, self._copies)
             self.graph.outputs.append(self.graph.add("identity", [source], outputs=[result]).output)
+
+    def append_in_place(self, number: int) -> bool:
+        """Have output `number` written behind input `number` in one memory; False if it does not append to this input,
+        or new elements do not lie behind all old ones.
+
+        The concatenation then leaves out its first operand: whoever runs the body gives memory that begins with it.
+        """
+        graph = self.graph
+        kept, result = graph.inputs[number], graph.outputs[number]
+        node = appending_node(result)
+        if node is None or source(node.operand(0)) is not kept:
+            return False
+        shape = kept.shape or ()
+        axis = normalize_axis(node.attrs["axis"], len(shape))
+        if any(dim != 1 for dim in shape[:axis]):
+            return False
+        attrs = {"axis": axis, "appends": True}
+        joined = graph.make("concat", [kept, *node.inputs[1:]], attrs, name=node.name, outputs=[result])
+        same = graph.make("identity", [result], name=node.name, outputs=[node.output])
+        for each in (joined, same):
+            each.take_over([node])
+        nodes = [each for each in graph.nodes if each is not result.producer]
+        graph.rebuild(made for each in nodes for made in ([joined, same] if each is node else [each]))
+        return True
 
     def inferred(self, context: PassContext) -> tuple[Graph, Facts]:
         """Return a copy with expressions for sizes whose shapes were inferred, and its facts.

@@ -49,6 +49,7 @@ class LoopForm(NamedTuple):
     stacked: tuple[tuple[int, ...], ...]
     sliced: int
     captured: int
+    appended: tuple[bool, ...]
 
     def put_ahead(self, stage: _native.DataStage, bodies: Sequence[DataStage]) -> None:
         """Have steps of `stage` run the loop over its body first."""
