@@ -1,7 +1,8 @@
 """Branches and loops whose conditions depend on data.
 
-Each becomes a branch or loop of the native core where its results have known shapes, which a loop keeps, and no body
-needs Python. Else it becomes one `call` node, which runs its bodies as sessions of their own, compiled from Templates.
+Each becomes a branch or loop of the native core where no body needs Python, and a loop keeps the known shapes of what
+it carries; results of a branch may have other sizes on each side. Else it becomes one `call` node, which runs its
+bodies as sessions of their own, compiled from Templates.
 """
 
 from __future__ import annotations
@@ -119,9 +120,11 @@ def branch(
     yes, no = graphs
     if not yes.outputs:
         return list(found[0])
-    if same_forms(yes.outputs, no.outputs) and not (needs_python(yes) or needs_python(no)):
+    if all(map(_may_agree, yes.outputs, no.outputs)) and not (needs_python(yes) or needs_python(no)):
         test = b.reshape(to_bool(b, condition), [])
         results = b.add_branch(test, scope.values, yes, no)
+        for result, (_, shape) in zip(results, outputs, strict=True):
+            result.shape = shape
     else:
         results = b.add_call([condition, *scope.values], outputs, function=Branch(*templates), label="If")
     return [filled(held, results, "") for held in found[0]]
@@ -162,6 +165,11 @@ def repeat(
     function = Repeat(_with_outputs(template, graph), len(scope.values))
     results = b.add_call([*head, *scope.values, *values], outputs, function=function, label="Loop")
     return [filled(held, results, "") for held in state]
+
+
+def _may_agree(yes: Value, no: Value) -> bool:
+    """Returns False if two results have different ranks. Their sizes may differ: the run tells them then."""
+    return yes.shape is None or no.shape is None or len(yes.shape) == len(no.shape)
 
 
 def _with_outputs(template: Template, graph: Graph) -> Template:

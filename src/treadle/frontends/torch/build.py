@@ -110,7 +110,7 @@ class Builder:
         return self._place(self.graph.make("call", inputs, attrs, name=self.name, outputs=results))
 
     def add_branch(self, condition: Value, operands: Sequence[Value], yes: Graph, no: Graph) -> list[Value]:
-        """Returns the results of a new `branch` node; both bodies give results of the same forms."""
+        """Returns the results of a new `branch` node, with the shapes that `yes` gives them."""
         results = [self.graph.value(self.name, value.dtype, value.shape) for value in yes.outputs]
         attrs = {"yes": yes, "no": no}
         return self._place(self.graph.make("branch", [condition, *operands], attrs, name=self.name, outputs=results))

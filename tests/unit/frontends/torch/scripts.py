@@ -128,6 +128,29 @@ class Growing(nn.Module):
         return x, y
 
 
+class Chosen(nn.Module):
+    """A branch on one side of which data decide about the size, which what follows does not ask for."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if bool(x.sum() > 0):
+            y = torch.relu(x[x > 1]) * 2
+            z = x.sum()
+        else:
+            y = x
+            z = x.max()
+        return torch.exp(-y), z
+
+
+class Halved(nn.Module):
+    """A branch whose sides give sizes that are known, but not the same; inside another one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        if bool(x.sum() > 0):
+            y = y[: x.shape[0] // 2] if bool(x[-1] > 3) else torch.cat([y, y])
+        return torch.tanh(y)
+
+
 class Collecting(nn.Module):
     """A loop that data end appends to a list."""
 

@@ -291,12 +291,28 @@ class TestControl:
     @pytest.mark.parametrize("scale", [0.5, 3.0, 12.0])
     def test_loops_may_change_shapes(self, scale):
         """
-        A Python step runs those, and branches whose sides give other sizes.
+        A Python step runs those.
         """
         module = scripts.Growing().eval()
         session = treadle.Session(scripted(module))
         x = torch.full((2,), scale)
         assert_same(run(session, (x,)), module(x))
+
+    @pytest.mark.parametrize("name", ["Chosen", "Halved"])
+    def test_the_sides_of_a_branch_may_give_other_sizes(self, name):
+        """
+        They run in the native run, also if data tell the size, with the same bits at all numbers of threads.
+        """
+        module = getattr(scripts, name)()
+        session = treadle.Session(scripted(module))
+        others = treadle.Pool(intra_op=3, inter_op=2)
+        for scale in (1.0, -1.0, 0.0):
+            x = scale * torch.arange(-2, 6, dtype=torch.float32)
+            results = run(session, (x,))
+            assert_same(results, module(x))
+            again = session.run({session.inputs[0].name: x.numpy()}, pool=others)
+            assert [array.tobytes() for array in again.values()] == [array.tobytes() for array in results]
+        assert all(call.function is None for plan in session.plans() for call in plan.calls)
 
     def test_a_list_that_data_would_change_is_refused(self):
         """
