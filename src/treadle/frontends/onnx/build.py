@@ -130,6 +130,10 @@ class Builder:
         """`value`, which has one element, as a tensor of rank 0."""
         return self.add("reshape", value, self.integers([]), allowzero=False)
 
+    def cast(self, value: Value, to: DType | None) -> Value:
+        """`value` in the dtype `to`: itself if it has that dtype already, or if `to` is unknown."""
+        return value if to is None or value.dtype == to else self.add("cast", value, to=to)
+
     def size(self, value: Value, axis: int) -> Value:
         """The size of an axis, which is not negative, as an i64 scalar."""
         return self.as_scalar(self.add("shape", value, start=axis, end=axis + 1))

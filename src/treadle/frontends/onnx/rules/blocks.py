@@ -49,7 +49,7 @@ def matmul_n_bits(node: OnnxNode, b: Builder) -> Value:
         product = stored.times(a, b, node.input(1), rounds=rounds)
     else:
         weights = b.constant(np.ascontiguousarray(_regrouped(node, stored).T))
-        right = weights if a.dtype == dtypes.f32 else b.add("cast", weights, to=a.dtype)
+        right = b.cast(weights, a.dtype)
         product = b.add("matmul", a, right, transpose_a=False, transpose_b=False)
     return product if bias is None else b.add("add", product, bias)
 
@@ -74,8 +74,7 @@ def matmul_bnb4(node: OnnxNode, b: Builder) -> Value:
     turned = node.flag("transB", default=True)
     right = b.constant(np.ascontiguousarray(weights.T if turned else weights))
     a = node.input(0)
-    right = right if a.dtype == dtypes.f32 else b.add("cast", right, to=a.dtype)
-    return b.add("matmul", a, right, transpose_a=False, transpose_b=False)
+    return b.add("matmul", a, b.cast(right, a.dtype), transpose_a=False, transpose_b=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +92,10 @@ class Stored:
         bytes, which is read where it has the shape of the blocks."""
         shape = b.known.array(weights) if weights is not None else None
         held = weights if shape is not None and shape.shape == self.weights.shape else b.constant(self.weights)
-        wide = a if a.dtype == dtypes.f32 else b.add("cast", a, to=dtypes.f32)
+        wide = b.cast(a, dtypes.f32)
         tables = [b.constant(self.scales), *([] if self.zeros is None else [b.constant(self.zeros)])]
         product = b.add("block_matmul", wide, held, *tables, bits=self.bits, block=self.block, rounds=rounds)
-        return product if a.dtype == dtypes.f32 else b.add("cast", product, to=a.dtype)
+        return b.cast(product, a.dtype)
 
 
 def _stored(node: OnnxNode) -> Stored:
@@ -175,12 +174,11 @@ def gather_blocks(node: OnnxNode, b: Builder) -> Value:
         stored = b.add("slice", _spread(b.add("gather", zeros, indices, axis=0), bits, b), *kept)
         start = b.add("unsqueeze", stored, b.integers([-1]))
     steps = b.add("unsqueeze", b.add("gather", scales, indices, axis=0), b.integers([-1]))
-    wide = steps if scales.dtype == dtypes.f32 else b.add("cast", steps, to=dtypes.f32)
     shape = b.add("shape", numbers, start=0, end=None)
     apart = b.add("concat", b.add("shape", numbers, start=0, end=-1), b.integers([blocks, block]), axis=0)
     cut = b.add("reshape", numbers, apart, allowzero=False)
-    real = b.add("reshape", b.add("mul", b.add("sub", cut, start), wide), shape, allowzero=False)
-    return real if scales.dtype == dtypes.f32 else b.add("cast", real, to=scales.dtype)
+    real = b.add("reshape", b.add("mul", b.add("sub", cut, start), b.cast(steps, dtypes.f32)), shape, allowzero=False)
+    return b.cast(real, scales.dtype)
 
 
 def _spread(packed: Value, bits: int, b: Builder) -> Value:

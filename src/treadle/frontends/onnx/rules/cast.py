@@ -21,4 +21,4 @@ def cast_like(node: OnnxNode, b: Builder) -> Value | None:
 def _cast(x: Value, to: DType | None, b: Builder) -> Value | None:
     if to is None or x.dtype is None or dtypes.string in (to, x.dtype):
         return None
-    return x if x.dtype == to else b.add("cast", x, to=to)
+    return b.cast(x, to)

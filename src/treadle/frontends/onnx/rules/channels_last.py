@@ -112,9 +112,7 @@ def _group_norm(node: OnnxNode, x: Value, b: Builder) -> Value:
     if how not in (0, 1):
         raise Fault(f"attribute 'activation' must be 0 or 1, got {how}")
     order = _order(node)
-    tables = (
-        value if value.dtype == x.dtype else b.add("cast", value, to=x.dtype) for value in node.inputs[1:3] if value
-    )
+    tables = (b.cast(value, x.dtype) for value in node.inputs[1:3] if value)
     image = order.to_front(x, b) if last else x
     epsilon, groups = node.number("epsilon", 1e-5), node.integer("groups", 1)
     found = b.add("group_norm", image, *tables, epsilon=epsilon, groups=groups)

@@ -6,7 +6,7 @@ from treadle import dtypes
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.scores import as_float, to_f32
+from treadle.frontends.onnx.rules.scores import as_float
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -19,7 +19,7 @@ def scaler(node: OnnxNode, b: Builder) -> Value | None:
     x = as_float(node.input(0), b)
     assert x.dtype is not None
     moved = b.add("sub", x, b.constant(offset.astype(x.dtype.numpy)))
-    return to_f32(b.add("mul", moved, b.constant(scale.astype(x.dtype.numpy))), b)
+    return b.cast(b.add("mul", moved, b.constant(scale.astype(x.dtype.numpy))), dtypes.f32)
 
 
 def normalizer(node: OnnxNode, b: Builder) -> Value | None:
@@ -31,7 +31,7 @@ def normalizer(node: OnnxNode, b: Builder) -> Value | None:
     parts = b.add("mul", x, x) if norm == "L2" else b.add("abs", x)
     over = b.add("reduce_max" if norm == "MAX" else "reduce_sum", parts, axes=(1,), keepdims=True)
     length = b.add("sqrt", over) if norm == "L2" else over
-    return to_f32(b.add("div", x, b.add("max", length, b.scalar(1e-30, x.dtype))), b)
+    return b.cast(b.add("div", x, b.add("max", length, b.scalar(1e-30, x.dtype))), dtypes.f32)
 
 
 def imputer(node: OnnxNode, b: Builder) -> Value | None:

@@ -17,10 +17,7 @@ _GATE_EPSILON = 1e-5
 def scaled_silu(node: OnnxNode, b: Builder) -> Value:
     """ScaledSiLU(x, scale) -> z sigmoid(z) of z = scale x; `alpha` is the scale where there is no operand."""
     x, scale = node.input(0), node.optional(1)
-    if scale is None:
-        factor = b.scalar(node.number("alpha", 1.0), x.dtype)
-    else:
-        factor = b.as_scalar(scale if scale.dtype == x.dtype else b.add("cast", scale, to=x.dtype))
+    factor = b.scalar(node.number("alpha", 1.0), x.dtype) if scale is None else b.as_scalar(b.cast(scale, x.dtype))
     return swish_of(b.add("mul", x, factor), 1.0, b)
 
 
@@ -69,7 +66,7 @@ def branchwise_rms_norm(node: OnnxNode, b: Builder) -> Value:
     normal = _by_groups(x, unit, node.number("epsilon", _GATE_EPSILON), b)
     if scale is None:
         return normal
-    factor = scale if scale.dtype == x.dtype else b.add("cast", scale, to=x.dtype)
+    factor = b.cast(scale, x.dtype)
     if not branches:
         factor = factor if table == (size,) else b.add("reshape", factor, b.integers([-1, size]), allowzero=False)
         return b.add("mul", normal, factor)
@@ -80,7 +77,7 @@ def branchwise_rms_norm(node: OnnxNode, b: Builder) -> Value:
 
 def _by_groups(x: Value, scale: Value, epsilon: float, b: Builder) -> Value:
     """`x` with each group of as many elements of its last axis as `scale` has normalised."""
-    factor = scale if scale.dtype == x.dtype else b.add("cast", scale, to=x.dtype)
+    factor = b.cast(scale, x.dtype)
     size = b.add("shape", scale, start=0, end=1)
     apart = b.add("reshape", x, b.add("concat", b.integers([-1]), size, axis=0), allowzero=False)
     normal = b.add("rms_norm", apart, factor, axis=-1, epsilon=epsilon)

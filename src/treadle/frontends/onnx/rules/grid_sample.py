@@ -8,7 +8,6 @@ from functools import partial, reduce
 from itertools import product
 
 from treadle import dtypes
-from treadle.dtypes import DType
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
@@ -39,7 +38,7 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
     x, grid = node.input(0), node.input(1)
     if mode is None or node.rank() != 4 or node.rank(1) != 4 or x.dtype not in (dtypes.f32, dtypes.f16):
         return None
-    wide = _as(grid, dtypes.f32, b)
+    wide = b.cast(grid, dtypes.f32)
     parts = [b.add("squeeze", part, b.integers([3])) for part in b.add_many("split", [wide], 2, axis=3, parts=2)]
     across, down = (
         _axis(part, b.size(x, axis), padding, b, aligned=aligned, mode=mode)
@@ -55,7 +54,7 @@ def grid_sample(node: OnnxNode, b: Builder) -> Value | None:
     for places, weights in _pixels(images, down, across, padding, b):
         found = b.add("gather", rows, places, axis=0)
         for weight in weights:
-            found = b.add("mul", found, _as(b.add("unsqueeze", weight, b.integers([3])), x.dtype, b))
+            found = b.add("mul", found, b.cast(b.add("unsqueeze", weight, b.integers([3])), x.dtype))
         total = found if total is None else b.add("add", total, found)
     assert total is not None, "each axis has a pixel"
     return b.add("transpose", total, perm=_TO_IMAGE)
@@ -101,7 +100,7 @@ def _axis(part: Value, size: Value, padding: str, b: Builder, *, aligned: bool, 
     if aligned:
         place = b.add("mul", b.add("mul", shifted, half), last)
     else:
-        place = b.add("mul", b.add("sub", b.add("mul", shifted, _as(size, dtypes.f32, b)), one), half)
+        place = b.add("mul", b.add("sub", b.add("mul", shifted, b.cast(size, dtypes.f32)), one), half)
     if nearest:
         place = b.add("round", place)
     if padding == "border" and mode != "cubic":
@@ -154,7 +153,7 @@ def _reflected(place: Value, size: Value, b: Builder, *, aligned: bool) -> Value
     """Places mirrored at both ends as often as it takes."""
     start = b.scalar(0.0 if aligned else -0.5, dtypes.f32)
     span = b.add("sub", size, b.scalar(1, dtypes.i64)) if aligned else size
-    both = _as(b.add("mul", span, b.scalar(2, dtypes.i64)), dtypes.f32, b)
+    both = b.cast(b.add("mul", span, b.scalar(2, dtypes.i64)), dtypes.f32)
     along = b.add("fmod", b.add("abs", b.add("sub", place, start)), both)
     back = b.add("sub", both, along)
     return b.add("add", start, b.add("min", along, back))
@@ -162,20 +161,16 @@ def _reflected(place: Value, size: Value, b: Builder, *, aligned: bool) -> Value
 
 def _kept(pixel: Value, axis: _Axis, b: Builder) -> Value:
     """The pixel, or the nearest that the image has, as i64."""
-    return _as(b.add("clip", pixel, b.scalar(0.0, dtypes.f32), _last(axis.size, b)), dtypes.i64, b)
+    return b.cast(b.add("clip", pixel, b.scalar(0.0, dtypes.f32), _last(axis.size, b)), dtypes.i64)
 
 
 def _last(size: Value, b: Builder) -> Value:
     """The number of the last pixel of an axis as f32."""
-    return _as(b.add("sub", size, b.scalar(1, dtypes.i64)), dtypes.f32, b)
+    return b.cast(b.add("sub", size, b.scalar(1, dtypes.i64)), dtypes.f32)
 
 
 def _inside(pixel: Value, axis: _Axis, b: Builder) -> Value:
     """1 for a pixel that the image has, else 0."""
-    size = _as(axis.size, dtypes.f32, b)
+    size = b.cast(axis.size, dtypes.f32)
     is_inside = b.add("and", b.add("ge", pixel, b.scalar(0.0, dtypes.f32)), b.add("lt", pixel, size))
     return b.add("cast", is_inside, to=dtypes.f32)
-
-
-def _as(value: Value, to: DType | None, b: Builder) -> Value:
-    return value if value.dtype == to or to is None else b.add("cast", value, to=to)

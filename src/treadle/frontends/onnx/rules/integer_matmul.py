@@ -79,8 +79,7 @@ def _product_of_differences(factors: tuple[Value, Value], zeros: list[Value | No
     for factor, zero in zip(factors, zeros, strict=True):
         number = b.add("cast", factor, to=to)
         sides.append(number if zero is None else b.add("sub", number, b.add("cast", zero, to=to)))
-    sums = b.add("matmul", *sides, transpose_a=False, transpose_b=False)
-    return sums if to == dtypes.i32 else b.add("cast", sums, to=dtypes.i32)
+    return b.cast(b.add("matmul", *sides, transpose_a=False, transpose_b=False), dtypes.i32)
 
 
 def _beside(operand: Value, value: Value, *, rows: bool, b: Builder) -> Value | None:

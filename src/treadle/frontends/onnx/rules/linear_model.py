@@ -1,5 +1,6 @@
 """LinearClassifier and LinearRegressor of ai.onnx.ml."""
 
+from treadle import dtypes
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
@@ -11,7 +12,6 @@ from treadle.frontends.onnx.rules.scores import (
     class_labels,
     decided_labels,
     post_transform,
-    to_f32,
     transformed,
 )
 from treadle.graph.value import Value
@@ -21,7 +21,7 @@ def linear_regressor(node: OnnxNode, b: Builder) -> Value | None:
     """x [rows, features] -> x coefficients + intercepts [rows, targets]."""
     if post_transform(node) != "NONE" or node.rank() != 2:
         return None
-    return to_f32(_scores(node, node.integer("targets", 1), b), b)
+    return b.cast(_scores(node, node.integer("targets", 1), b), dtypes.f32)
 
 
 def linear_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
@@ -36,11 +36,11 @@ def linear_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
         return None
     if classes == len(labels) and classes > 1 and how in CORE_TRANSFORMS:
         scores = _scores(node, classes, b)
-        return [best_labels(scores, labels, b), to_f32(transformed(scores, how, b), b)]
+        return [best_labels(scores, labels, b), b.cast(transformed(scores, how, b), dtypes.f32)]
     if classes == 1 and len(labels) == 2 and how in ("NONE", "LOGISTIC"):
         score = _scores(node, 1, b)
         scores = transformed(both_scores(score, complement=how == "NONE", b=b), how, b)
-        return [decided_labels(score, 0, labels, b), to_f32(scores, b)]
+        return [decided_labels(score, 0, labels, b), b.cast(scores, dtypes.f32)]
     return None
 
 

@@ -59,9 +59,4 @@ def as_float(x: Value, b: Builder) -> Value:
     """`x` as f32, or as it is if it is f64. Raises Fault if its dtype is not known."""
     if x.dtype is None:
         raise Fault("the element type of its input cannot be told")
-    return x if x.dtype in (dtypes.f32, dtypes.f64) else b.add("cast", x, to=dtypes.f32)
-
-
-def to_f32(x: Value, b: Builder) -> Value:
-    """`x` as f32."""
-    return x if x.dtype == dtypes.f32 else b.add("cast", x, to=dtypes.f32)
+    return x if x.dtype == dtypes.f64 else b.cast(x, dtypes.f32)

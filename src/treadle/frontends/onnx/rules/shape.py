@@ -99,7 +99,7 @@ def dropout(node: OnnxNode, b: Builder) -> list[Value] | None:
         return [x]
     ones = np.ones(1, np.bool_)
     mask = b.add("constant_of_shape", b.add("shape", x, start=0, end=None), value=ones)
-    return [x, mask if node.version >= 10 or x.dtype is None else b.add("cast", mask, to=x.dtype)]
+    return [x, mask if node.version >= 10 else b.cast(mask, x.dtype)]
 
 
 def eye_like(node: OnnxNode, b: Builder) -> Value | None:

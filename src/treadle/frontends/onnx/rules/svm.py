@@ -10,7 +10,7 @@ from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.coupling import class_probabilities, pair_probabilities
 from treadle.frontends.onnx.rules.distance import distances
-from treadle.frontends.onnx.rules.scores import as_float, best_labels, both_scores, class_labels, post_transform, to_f32
+from treadle.frontends.onnx.rules.scores import as_float, best_labels, both_scores, class_labels, post_transform
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -33,7 +33,7 @@ def svm_regressor(node: OnnxNode, b: Builder) -> Value | None:
     if node.flag("one_class", default=False):
         positive = b.add("gt", score, b.scalar(0, x.dtype))
         score = b.add("where", positive, b.scalar(1, x.dtype), b.scalar(-1, x.dtype))
-    return to_f32(score, b)
+    return b.cast(score, dtypes.f32)
 
 
 def svm_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
@@ -65,9 +65,9 @@ def svm_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
     votes = _votes(scores, classes, pairs, b)
     if has_slopes:
         found = pair_probabilities(scores, [_of_pairs(node, name, len(pairs)) for name in ("prob_a", "prob_b")], b)
-        return [best_labels(votes, labels, b), to_f32(class_probabilities(found, pairs, classes, b), b)]
+        return [best_labels(votes, labels, b), b.cast(class_probabilities(found, pairs, classes, b), dtypes.f32)]
     shown = both_scores(scores, complement=False, b=b) if classes == 2 else scores
-    return [best_labels(votes, labels, b), to_f32(shown, b)]
+    return [best_labels(votes, labels, b), b.cast(shown, dtypes.f32)]
 
 
 def _of_pairs(node: OnnxNode, name: str, count: int) -> Array:
