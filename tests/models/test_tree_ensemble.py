@@ -132,7 +132,7 @@ def test_older_trees_compare_for_equality_too(mode: str, missing: int) -> None:
         ({"nodes_truenodeids": [1, 0, 2, 4, 6, 8, 12]}, "'nodes_truenodeids' has the number of no node or leaf"),
         ({"nodes_truenodeids": [0, 0, 2, 4, 6, 8, 10]}, "one follows itself"),
         ({"tree_roots": [7]}, "'tree_roots' must have numbers of its 7 nodes"),
-        ({"leaf_targetids": [0]}, "'leaf_targetids' has 1 elements"),
+        ({"leaf_targetids": [0]}, "'leaf_targetids' must have 12 elements, got 1"),
         (
             {"membership_values": numpy_helper.from_array(np.float32([1, 2]), "m")},
             "must have 1 lists that end with NaN",

@@ -32,7 +32,7 @@ class Trees:
     roots: Array
 
     def sums(self, node: OnnxNode, targets: int, b: Builder) -> Value:
-        """The sums of the weights, f32[rows, targets]. Raises Fault for a weight or a feature that cannot be."""
+        """The sums of the weights [rows, targets], in their dtype. Raises Fault for an impossible weight or feature."""
         if self.ids.size and not 0 <= self.ids.min() <= self.ids.max() < targets:
             raise Fault(f"it has a weight for result {self.ids.max()} of {targets}")
         features, largest = (node.dims() or (None,))[-1], int(self.nodes[:, 0].max(initial=0)) // 2
@@ -68,6 +68,19 @@ class Splits:
     members: dict[int, list[float]] = field(default_factory=dict)
 
 
+def sized(numbers: Array, count: int, name: str) -> Array:
+    """Returns `numbers`, the attribute `name`. Raises Fault unless there are `count` of them."""
+    if len(numbers) != count:
+        raise Fault(f"attribute {name!r} must have {count} elements, got {len(numbers)}")
+    return numbers
+
+
+def check_features(features: Array) -> None:
+    """Raises Fault if one of the numbers of features is too large for the core op, or negative."""
+    if (features < 0).any() or (features >= 1 << 30).any():
+        raise Fault("a node has an impossible feature number")
+
+
 def forest(splits: Splits, starts: Array, firsts: Array, ids: Array, weights: Array) -> Trees:
     """The trees that begin at the nodes `starts`; leaf i has the weights from firsts[i] on. Raises Fault for a loop."""
     plain = _by_order(splits)
@@ -87,6 +100,8 @@ def forest(splits: Splits, starts: Array, firsts: Array, ids: Array, weights: Ar
 def _by_order(splits: Splits) -> Splits:
     """The same nodes without those that compare for equality: x is v where it is at most v and not below it."""
     equal = np.flatnonzero(np.isin(splits.modes, ("BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")))
+    if not equal.size:
+        return splits
     modes, features, at, missing = (
         each.tolist() for each in (splits.modes, splits.features, splits.at, splits.missing)
     )
@@ -124,6 +139,7 @@ def _by_order(splits: Splits) -> Splits:
 def _depths(starts: Array, children: Array, branch: Array) -> Array:
     """How many steps lead from each of `starts` to the deepest leaf. Raises Fault if they go round in a loop."""
     count = len(branch)
+    shared = bool((np.bincount(children[:, branch].ravel(), minlength=1) > 1).any())
     depths = np.zeros(len(starts), np.int64)
     level, owners = starts, np.arange(len(starts))
     steps = 0
@@ -133,6 +149,7 @@ def _depths(starts: Array, children: Array, branch: Array) -> Array:
             raise Fault("its nodes form no trees: one follows itself")
         inner = branch[level]
         level, owners = children[:, level[inner]].ravel(), np.tile(owners[inner], 2)
-        owners, level = np.divmod(np.unique(owners * count + level), count)
+        if shared:
+            owners, level = np.divmod(np.unique(owners * count + level), count)
         steps += 1
     return depths

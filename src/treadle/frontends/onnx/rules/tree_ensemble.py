@@ -7,7 +7,7 @@ import numpy as np
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.forest import MODES, Splits, forest
+from treadle.frontends.onnx.rules.forest import MODES, Splits, check_features, forest, sized
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -29,12 +29,12 @@ def tree_ensemble(node: OnnxNode, b: Builder) -> Value | None:
     count, leaves = len(modes), len(weights)
     if modes.size and int(modes.max()) > _MEMBER:
         raise Fault(f"attribute 'nodes_modes' has a number above {_MEMBER}: {int(modes.max())}")
-    features, missing = (_sized(node, name, count) for name in ("nodes_featureids", "nodes_missing_value_tracks_true"))
-    if (features < 0).any() or (features >= 1 << 30).any():
-        raise Fault("a node has an impossible feature number")
+    features = _numbers(node, "nodes_featureids", count)
+    missing = _numbers(node, "nodes_missing_value_tracks_true", count)
+    check_features(features)
     children = [_children(node, way, count, leaves) for way in ("true", "false")]
     itself = np.arange(count, count + leaves)
-    at = _matching(_tensor(node, "nodes_splits"), count, "nodes_splits")
+    at = sized(_tensor(node, "nodes_splits"), count, "nodes_splits")
     splits = Splits(
         np.array([*(MODES[mode] for mode in modes.tolist()), *["LEAF"] * leaves]),
         np.concatenate([features, np.zeros(leaves, np.int64)]),
@@ -47,17 +47,17 @@ def tree_ensemble(node: OnnxNode, b: Builder) -> Value | None:
     if not len(starts) or starts.min() < 0 or starts.max() >= count:
         raise Fault(f"attribute 'tree_roots' must have numbers of its {count} nodes")
     firsts = np.concatenate([np.zeros(count, np.int64), np.arange(leaves + 1)])
-    ids = _sized(node, "leaf_targetids", leaves)
+    ids = _numbers(node, "leaf_targetids", leaves)
     wide = weights.astype(np.float64 if weights.dtype == np.float64 else np.float32)
     total = forest(splits, starts, firsts, ids, wide).sums(node, targets, b)
     if how == _AVERAGE:
         total = b.add("div", total, b.scalar(len(starts), total.dtype))
-    return total if total.dtype == node.dtype() else b.add("cast", total, to=node.dtype())
+    return b.cast(total, node.dtype())
 
 
 def _children(node: OnnxNode, way: str, count: int, leaves: int) -> Array:
     """The nodes that follow where comparisons hold (`way` is "true") or not; leaves are behind the `count` nodes."""
-    numbers, are_leaves = _sized(node, f"nodes_{way}nodeids", count), _sized(node, f"nodes_{way}leafs", count) != 0
+    numbers, are_leaves = _numbers(node, f"nodes_{way}nodeids", count), _numbers(node, f"nodes_{way}leafs", count) != 0
     if ((numbers < 0) | (numbers >= np.where(are_leaves, leaves, count))).any():
         raise Fault(f"attribute 'nodes_{way}nodeids' has the number of no node or leaf")
     return np.where(are_leaves, count + numbers, numbers)
@@ -86,11 +86,5 @@ def _tensor(node: OnnxNode, name: str) -> Array:
     return found
 
 
-def _sized(node: OnnxNode, name: str, count: int) -> Array:
-    return _matching(np.array(node.integers(name) or (0,) * count, np.int64), count, name)
-
-
-def _matching(numbers: Array, count: int, name: str) -> Array:
-    if len(numbers) != count:
-        raise Fault(f"attribute {name!r} has {len(numbers)} elements, but there are {count} of what it tells")
-    return numbers
+def _numbers(node: OnnxNode, name: str, count: int) -> Array:
+    return sized(np.array(node.integers(name) or (0,) * count, np.int64), count, name)

@@ -8,7 +8,7 @@ from treadle import dtypes
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.forest import MODES, Splits, Trees, forest
+from treadle.frontends.onnx.rules.forest import MODES, Splits, Trees, check_features, forest, sized
 from treadle.frontends.onnx.rules.scores import (
     CORE_TRANSFORMS,
     best_labels,
@@ -94,14 +94,13 @@ def _trees(node: OnnxNode, kind: str) -> Trees | None:
         row[branch] = [
             _found(index, tree, number) for tree, number in zip(keys[0][branch], numbers[branch], strict=True)
         ]
-    if (features[branch] < 0).any() or (features[branch] >= 1 << 30).any():
-        raise Fault("a node has an impossible feature number")
+    check_features(features[branch])
     _, starts = np.unique(keys[0], return_index=True)
     parents = np.bincount(children[:, branch].ravel(), minlength=count)
     if (parents > 1).any() or parents[starts].any():
         raise Fault("its nodes form no trees: one follows two others, or the first of its tree follows another")
     values = node.floats("nodes_values")
-    at = np.zeros(count, np.float32) if values is None else _sized(values, count, "nodes_values")
+    at = np.zeros(count, np.float32) if values is None else sized(values, count, "nodes_values")
     splits = Splits(mode, features, at, children, missing != 0)
     return forest(splits, starts, *_weights(node, kind, index, count))
 
@@ -113,13 +112,7 @@ def _has_tensors(node: OnnxNode) -> bool:
 def _columns(node: OnnxNode, count: int, *attributes: str) -> Array:
     """Lists of `count` integers as rows; one that is not given is zeros."""
     rows = [node.integers(name) or (0,) * count for name in attributes]
-    return np.stack([_sized(np.array(row, np.int64), count, name) for row, name in zip(rows, attributes, strict=True)])
-
-
-def _sized(numbers: Array, count: int, name: str) -> Array:
-    if len(numbers) != count:
-        raise Fault(f"attribute {name!r} has {len(numbers)} elements, but there are {count} of what it tells")
-    return numbers
+    return np.stack([sized(np.array(row, np.int64), count, name) for row, name in zip(rows, attributes, strict=True)])
 
 
 def _found(index: dict[Any, int], tree: Any, number: Any) -> int:
