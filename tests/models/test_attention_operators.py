@@ -171,6 +171,12 @@ def test_heads_of_onnxruntime_attend_alike(node: OneNode, wanted: list[Array]) -
     ("op", "operands", "attributes", "message"),
     [
         ("MultiHeadAttention", {"q": Q, "k": K, "v": V}, {"num_heads": 0}, "'num_heads' must be 1 or more, got 0"),
+        (
+            "MultiHeadAttention",
+            {"q": Q, "k": K, "v": K, "bias": None, "mask": None, "added": None, "past_k": PAST_K},
+            {"num_heads": 4},
+            r"'past_key' and 'past_value' \(numbers 6 and 7\) must come together",
+        ),
         ("Attention", {"x": TOKENS, "w": EVEN}, {"num_heads": 4, "do_rotary": 1}, "attribute 'do_rotary' must be 0"),
         (
             "Attention",

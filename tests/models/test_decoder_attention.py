@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,13 @@ def test_several_tokens_go_into_the_buffers_of_multi_head_attention() -> None:
     y = attention(heads(parts[0], HEADS), *(cache[:, :, : PAST + 3] for cache in caches))
 
     close(node.run(), [y, *caches], rtol=1e-4, atol=1e-5)
+
+
+def test_one_cache_alone_is_refused() -> None:
+    node = step()
+    lonely = replace(node, operands={**node.operands, "past_k": None})
+    with pytest.raises(treadle.errors.ModelError, match="'past_value' \\(numbers 5 and 6\\) must come together"):
+        treadle.Session(lonely.model(is_open=False))
 
 
 def test_beams_are_refused() -> None:

@@ -28,8 +28,9 @@ def stored(past: Value, new: Value, starts: Value, b: Builder) -> Value:
     return b.add("scatter_nd", past, indices, new, reduction="none")
 
 
-def with_room(past: Value, total: Value, b: Builder) -> Value:
-    """`past` [N, heads, cache, size] with rows of zeros behind it until it has at least `total`, an i64 scalar."""
-    more = b.add("max", b.add("sub", total, b.size(past, 2)), b.scalar(0, dtypes.i64))
-    ends = b.add("reshape", more, b.integers([1]), allowzero=False)
-    return b.add("pad", past, b.add("concat", b.integers([0] * 6), ends, b.integers([0]), axis=0), mode="constant")
+def with_room(x: Value, least: Value, b: Builder, *, axis: int, rank: int) -> Value:
+    """`x` of rank `rank` with zeros behind `axis` until that has at least `least` elements, an i64 scalar."""
+    more = b.add("max", b.add("sub", least, b.size(x, axis)), b.scalar(0, dtypes.i64))
+    before, after = [0] * (rank + axis), [0] * (rank - 1 - axis)
+    parts = [b.integers(before), b.add("unsqueeze", more, b.integers([0])), *([b.integers(after)] if after else [])]
+    return b.add("pad", x, b.add("concat", *parts, axis=0), mode="constant")

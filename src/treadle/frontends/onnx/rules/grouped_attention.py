@@ -51,7 +51,7 @@ def group_query_attention(node: OnnxNode, b: Builder) -> list[Value]:
     q, k, v = (b.add("transpose", each, perm=_SWAPPED) for each in (q, k, v))
     if node.optional(3) is not None:
         total = b.as_scalar(b.add("cast", node.input(6), to=dtypes.i64))
-        rooms = (with_room(node.input(index), total, b) for index in (3, 4))
+        rooms = (with_room(node.input(index), total, b, axis=2, rank=4) for index in (3, 4))
         k, v = (stored(room, new, at.before, b) for room, new in zip(rooms, (k, v), strict=True))
     heads = Heads(q, *(repeated(each, count // groups, b) for each in (k, v)))
     seen, sink = _seen(node, k, at, b), _sink(node, count, q, b)
@@ -107,7 +107,7 @@ def _places(node: OnnxNode, q: Value, b: Builder) -> _Places:
     lengths = b.add("add", b.add("cast", node.input(5), to=dtypes.i64), b.scalar(1, dtypes.i64))
     lengths = b.add("reshape", lengths, b.integers([-1]), allowzero=False)
     tokens, valid = length(q, b, _TOKENS), node.optional(16)
-    given = tokens if valid is None else b.add("cast", valid, to=dtypes.i64)
+    given = b.cast(tokens if valid is None else valid, dtypes.i64)
     before = b.add("max", b.add("sub", lengths, given), b.scalar(0, dtypes.i64))
     return _Places(before, b.add("add", b.add("unsqueeze", before, b.integers([1])), b.numbers(tokens)), lengths)
 
@@ -149,9 +149,7 @@ def _bias(node: OnnxNode, k: Value, b: Builder) -> Value | None:
     bias = node.optional(10)
     if bias is None or node.optional(3) is None:
         return bias
-    more = b.add("max", b.add("sub", length(k, b), length(bias, b, 3)), b.scalar(0, dtypes.i64))
-    ends = b.add("reshape", more, b.integers([1]), allowzero=False)
-    return b.add("pad", bias, b.add("concat", b.integers([0] * 7), ends, axis=0), mode="constant")
+    return with_room(bias, length(k, b), b, axis=3, rank=4)
 
 
 def _sink(node: OnnxNode, count: int, q: Value, b: Builder) -> Value | None:

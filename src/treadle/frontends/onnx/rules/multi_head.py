@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle import dtypes
-from treadle.frontends.faults import Unsupported
+from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules import attention_mask
 from treadle.frontends.onnx.rules.attention import Heads, Seen, attended, columns, head_count, split_heads
-from treadle.frontends.onnx.rules.cache import stored
+from treadle.frontends.onnx.rules.cache import stored, with_room
 from treadle.graph.value import Value
 
 _SWAPPED = (0, 2, 1, 3)
@@ -69,9 +69,11 @@ def _attended(node: OnnxNode, heads: Heads, at: _Operands, b: Builder, *, shares
     if any(node.outputs[3:4]):
         raise Unsupported("its result 'qk' is not computed apart")
     past = [each for each in map(node.optional, at.past) if each is not None]
+    if len(past) == 1:
+        raise Fault("its inputs 'past_key' and 'past_value' (numbers {} and {}) must come together".format(*at.past))
     if shares and past:
         return _in_buffers(node, heads, past, at, b)
-    if len(past) == 2:
+    if past:
         heads = Heads(heads.q, *(b.add("concat", *both, axis=2) for both in zip(past, (heads.k, heads.v), strict=True)))
     mask = attention_mask.of(node, at.mask, heads.q, heads.k, b)
     return [attended(node, heads, [mask, node.optional(at.added)], b), heads.k, heads.v]
@@ -91,19 +93,13 @@ def _in_buffers(node: OnnxNode, heads: Heads, past: Sequence[Value], at: _Operan
     operands = list(node.inputs)
     for index in (at.mask, at.added):
         if node.optional(index) is not None and node.rank(index) != 1:
-            operands[index] = _widened(node.input(index), node.rank(index), room, b)
+            rank = node.rank(index)
+            if rank is None:
+                raise Unsupported("the rank of its mask must be known")
+            operands[index] = with_room(node.input(index), room, b, axis=rank - 1, rank=rank)
     node = node.reading(operands)
     mask = attention_mask.of(node, at.mask, whole.q, whole.k, b)
     return [attended(node, whole, [mask, node.optional(at.added)], b, seen=seen), k, v]
-
-
-def _widened(x: Value, rank: int | None, room: Value, b: Builder) -> Value:
-    """`x`, whose last axis has an element for each token, with zeros behind them for all rows of a buffer."""
-    if rank is None:
-        raise Unsupported("the rank of its mask must be known")
-    more = b.add("max", b.add("sub", room, b.size(x, rank - 1)), b.scalar(0, dtypes.i64))
-    widths = b.add("concat", b.integers([0] * (2 * rank - 1)), b.add("unsqueeze", more, b.integers([0])), axis=0)
-    return b.add("pad", x, widths, mode="constant")
 
 
 def _operands(node: OnnxNode, at: _Operands, b: Builder) -> Sequence[Value]:
@@ -112,7 +108,7 @@ def _operands(node: OnnxNode, at: _Operands, b: Builder) -> Sequence[Value]:
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     if key is None:
         return _unpacked(node, 0, 3, at, b)
-    first = split_heads(with_bias(node, at.bias, query, [query], 0, b), count, b)
+    first = split_heads(with_bias(node, at.bias, query, query, 0, b), count, b)
     if value is None:
         return [first, *_unpacked(node, 1, 2, at, b)]
     rank = node.rank(1)
@@ -120,7 +116,7 @@ def _operands(node: OnnxNode, at: _Operands, b: Builder) -> Sequence[Value]:
         raise Unsupported("the rank of its input 'key' must be known")
     if rank == 4:
         return [first, key, value]
-    rest = (with_bias(node, at.bias, each, [query], place, b) for place, each in enumerate((key, value), 1))
+    rest = (with_bias(node, at.bias, each, query, place, b) for place, each in enumerate((key, value), 1))
     return [first, *(split_heads(each, count, b) for each in rest)]
 
 
@@ -132,12 +128,11 @@ def _unpacked(node: OnnxNode, index: int, parts: int, at: _Operands, b: Builder)
     return [b.add("transpose", b.add("squeeze", each, b.integers([3])), perm=_SWAPPED) for each in halves]
 
 
-def with_bias(node: OnnxNode, index: int, x: Value, parts: Sequence[Value], place: int, b: Builder) -> Value:
-    """`x` plus its part of the bias, operand `index`: the one at `place` of those of q, k and v, of which `parts` has
-    the first at least."""
+def with_bias(node: OnnxNode, index: int, x: Value, q: Value, place: int, b: Builder) -> Value:
+    """`x` plus its part of the bias, operand `index`: the one at `place` of those of q, k and v."""
     if node.optional(index) is None:
         return x
-    dims, widths = node.dims(index), b.known.dims(parts[0])
+    dims, widths = node.dims(index), b.known.dims(q)
     total, width = dims[0] if dims else None, widths[-1] if widths else None
     if total is None or width is None:
         raise Unsupported("the widths of its inputs must be known for a bias")

@@ -11,7 +11,7 @@ from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.rules.attention import Heads, attended, head_count, projections, split_heads
+from treadle.frontends.onnx.rules.attention import Heads, Seen, attended, head_count, projections, split_heads
 from treadle.frontends.onnx.rules.attention_mask import length
 from treadle.frontends.onnx.rules.multi_head import with_bias
 from treadle.graph.value import Value
@@ -21,9 +21,9 @@ def remove_padding(node: OnnxNode, b: Builder) -> list[Value]:
     """RemovePadding(x [N, length, width], counts [N]) -> the rows of tokens [tokens, width], the places of all rows
     [N, length], those of tokens first, where texts end [N + 1], and the most tokens of one."""
     x, counts = node.input(0), node.input(1)
-    is_token = b.add("lt", b.numbers(length(x, b, 1)), b.add("unsqueeze", _as_i64(counts, b), b.integers([1])))
+    is_token = b.add("lt", b.numbers(length(x, b, 1)), b.add("unsqueeze", b.cast(counts, dtypes.i64), b.integers([1])))
     flat = b.add("reshape", is_token, b.integers([-1]), allowzero=False)
-    total = b.add("reduce_sum", _as_i64(flat, b), axes=(0,), keepdims=True)
+    total = b.add("reduce_sum", b.cast(flat, dtypes.i64), axes=(0,), keepdims=True)
     places = _tokens_first(flat, total, b)
     tokens = b.add("slice", places, b.integers([0]), total, b.integers([0]))
     ends = b.add("cumsum", counts, axis=0, exclusive=False, reverse=False)
@@ -57,23 +57,20 @@ def packed_multi_head_attention(node: OnnxNode, b: Builder) -> Value:
     if parts[2] is None:
         raise Fault("its input number 2 is missing")
     whole = [each for each in parts if each is not None]
-    return _within_texts(node, [with_bias(node, 3, each, whole, at, b) for at, each in enumerate(whole)], (4, 5, 6), b)
+    biased = [with_bias(node, 3, each, whole[0], at, b) for at, each in enumerate(whole)]
+    return _within_texts(node, biased, (4, 5, 6), b)
 
 
 def _within_texts(node: OnnxNode, parts: list[Value], at: tuple[int, int, int], b: Builder) -> Value:
     """Attention of q, k and v [tokens, width]; `at` has the numbers of the operands places, ends and what is added."""
-    places, ends, count = node.input(at[0]), _as_i64(node.input(at[1]), b), head_count(node)
+    places, ends, count = node.input(at[0]), b.cast(node.input(at[1]), dtypes.i64), head_count(node)
     heads = Heads(*(split_heads(_restored(part, places, b), count, b) for part in parts))
     starts, stops = (
         b.add("slice", ends, *(b.integers([n]) for n in bounds)) for bounds in ((0, -1, 0), (1, 1 << 62, 0))
     )
     lengths = b.add("unsqueeze", b.add("sub", stops, starts), b.integers([1, 2, 3]))
     is_token = b.add("lt", b.numbers(length(heads.k, b)), lengths)
-    if heads.q.dtype is None:
-        raise Unsupported("the element type of its inputs must be known")
-    lowest = b.scalar(float(np.finfo(heads.q.dtype.numpy).min), heads.q.dtype)
-    mask = b.add("where", is_token, b.scalar(0, heads.q.dtype), lowest)
-    result = attended(node, heads, [node.optional(at[2]), mask], b)
+    result = attended(node, heads, [node.optional(at[2])], b, seen=Seen(is_token, None))
     return b.add("gather", _rows(result, b), _token_places(parts[0], places, b), axis=0)
 
 
@@ -91,14 +88,15 @@ def _restored(x: Value, places: Value, b: Builder) -> Value:
 
 def _token_places(x: Value, places: Value, b: Builder) -> Value:
     """The places of the rows of `x`."""
-    flat = b.add("reshape", _as_i64(places, b), b.integers([-1]), allowzero=False)
+    flat = b.add("reshape", b.cast(places, dtypes.i64), b.integers([-1]), allowzero=False)
     return b.add("slice", flat, b.integers([0]), b.add("shape", x, start=0, end=1), b.integers([0]))
 
 
 def _tokens_first(flat: Value, total: Value, b: Builder) -> Value:
     """The places of the `total` tokens among all rows, then those of the padding; `flat` says which rows are tokens."""
     tokens, padding = (
-        b.add("cumsum", _as_i64(each, b), axis=0, exclusive=True, reverse=False) for each in (flat, b.add("not", flat))
+        b.add("cumsum", b.cast(each, dtypes.i64), axis=0, exclusive=True, reverse=False)
+        for each in (flat, b.add("not", flat))
     )
     new = b.add("where", flat, tokens, b.add("add", padding, total))
     rows = b.numbers(length(flat, b, 0))
@@ -109,7 +107,3 @@ def _rows(x: Value, b: Builder) -> Value:
     """[N, length, width] -> [N length, width]."""
     width = b.add("shape", x, start=2, end=3)
     return b.add("reshape", x, b.add("concat", b.integers([-1]), width, axis=0), allowzero=False)
-
-
-def _as_i64(x: Value, b: Builder) -> Value:
-    return x if x.dtype == dtypes.i64 else b.add("cast", x, to=dtypes.i64)
