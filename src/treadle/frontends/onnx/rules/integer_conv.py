@@ -50,18 +50,15 @@ def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> V
         return None
     kernel = kernel_of(node, at.b)
     window = None if kernel is None else window_of(node, kernel)
-    x_zero = node.optional(at.a_zero)
-    if (
-        not isinstance(window, Window)
-        or kernel is None
-        or (x_zero is not None and node.dims(at.a_zero) not in ((), (1,)))
-    ):
+    if not isinstance(window, Window):
+        return None
+    if node.optional(at.a_zero) is not None and node.dims(at.a_zero) not in ((), (1,)):
         return None
     held = _byte_weights(node, at)
     sums = _window_of_bytes(node, at, window, held, b) if held else _window_of_differences(node, at, window, b)
     if sums is None or bias is None:
         return sums
-    return b.add("add", sums, b.add("reshape", bias, b.integers([-1, *(1 for _ in kernel)]), allowzero=False))
+    return b.add("add", sums, b.add("reshape", bias, b.integers([-1, *(1 for _ in window.kernel)]), allowzero=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +74,33 @@ def _byte_weights(node: OnnxNode, at: Places) -> _ByteWeights | None:
 
     The range of w - w_zero has 9 bits unless w_zero is 0 of i8 or 128 of u8.
     """
-    weights, zero = node.array(at.b), node.array(at.b_zero)
-    if weights is None or (zero is None and node.optional(at.b_zero) is not None):
+    given = node.array(at.b)
+    zero = np.zeros((), np.int32) if node.optional(at.b_zero) is None else node.array(at.b_zero)
+    if given is None or zero is None:
         return None
-    rank = weights.ndim
-    if zero is None:
-        zero = np.zeros((), weights.dtype)
-    if zero.size not in (1, weights.shape[0]):
-        raise Fault(f"w_zero_point must have 1 element or {weights.shape[0]}, got {zero.size}")
-    aligned = zero.astype(np.int32).reshape(-1, *(1 for _ in range(rank - 1)))
-    less = weights.astype(np.int32) - aligned
+    if zero.size not in (1, given.shape[0]):
+        raise Fault(f"w_zero_point must have 1 element or {given.shape[0]}, got {zero.size}")
+    weights = given.astype(np.int32)
+    by_channels = zero.astype(np.int32).reshape(-1, *(1 for _ in weights.shape[2:]))
+    less = weights - by_channels[:, np.newaxis]
     if less.size == 0 or (less.min() >= -128 and less.max() <= 127):
         return _ByteWeights(less.astype(np.int8), None)
     if node.integer("group", 1) != 1 or weights[0].size * 255 > _EXACT:
         return None
-    middle = 128 if weights.dtype == np.uint8 else 0
-    return _ByteWeights(
-        (weights.astype(np.int32) - middle).astype(np.int8), middle - aligned.reshape(aligned.shape[:-1])
-    )
+    middle = 128 if given.dtype == np.uint8 else 0
+    return _ByteWeights((weights - middle).astype(np.int8), middle - by_channels)
 
 
 def _window_of_bytes(node: OnnxNode, at: Places, window: Window, held: _ByteWeights, b: Builder) -> Value:
     """The sums as those of the numbers, plus the offset times the sums of x - x_zero in each window."""
-    x, x_zero, zero = node.input(at.a), node.optional(at.a_zero), node.array(at.a_zero)
-    number = None if zero is None and x_zero is not None else 0 if zero is None else int(zero.reshape(-1)[0])
-    if number is None:
-        assert x_zero is not None
+    x, x_zero, known = node.input(at.a), node.optional(at.a_zero), node.array(at.a_zero)
+    if x_zero is not None and known is None:
         sums = _with_zero_of_the_run(node, x, x_zero, held.numbers, window, b)
         less = b.add("cast", b.as_scalar(x_zero), to=dtypes.f32)
     else:
+        number = 0 if known is None else int(known.item())
         sums = conv_over(node, window, x, b.constant(held.numbers), None, b, zero=number)
-        less = b.scalar(float(number), dtypes.f32)
+        less = b.scalar(number, dtypes.f32)
     if held.offset is None:
         return sums
     totals = _window_totals(node, x, less, held.numbers.shape, window, b)
