@@ -18,9 +18,11 @@ _REASONS = {
         "LinearAttentionGate VarlenCausalConvWithState"
     ),
     "it hashes tokens": "EngramGate MurmurHash3 NGramHashMapping VarlenNGramHashMapping",
+    "it attends within blocks that a table names": "SparseAttention",
+    "it finds the cheapest path through a matrix": "DynamicTimeWarping",
     "exporters do not write it": (
-        "AttnLSTM BifurcationDetector ConvTransposeWithDynamicPads CropAndResize DynamicTimeWarping GatherPacked "
-        "MatMulFpQ4 MaxpoolWithMask SparseAttention WordConvEmbedding"
+        "AttnLSTM BifurcationDetector ConvTransposeWithDynamicPads CropAndResize GatherPacked MatMulFpQ4 "
+        "MaxpoolWithMask WordConvEmbedding"
     ),
 }
 

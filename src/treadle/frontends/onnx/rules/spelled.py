@@ -107,7 +107,7 @@ def is_all_finite(node: OnnxNode, b: Builder) -> Value:
             raise Fault("its inputs must all be there")
         kinds = [] if only_inf else [b.add("isnan", x)]
         if not only_nan:
-            kinds.append(b.add("eq", b.add("abs", x), b.scalar(np.inf, x.dtype)))
+            kinds.append(b.add("isinf", x))
         bad = kinds[0] if len(kinds) == 1 else b.add("or", *kinds)
         flat = b.add("reshape", b.add("cast", bad, to=dtypes.i32), b.integers([-1]), allowzero=False)
         found.append(b.add("reduce_sum", flat, axes=(0,), keepdims=True))
