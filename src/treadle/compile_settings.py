@@ -85,8 +85,7 @@ class CompileSettings:
 
     def find_artifact(self, model: Any, source: ModelSource | ModelForm, key: str) -> Artifact | None:
         """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
-        declares = source.reader == ONNX or (source.file is not None and source.file.suffix in COMPILED_APART)
-        if source.form or not declares:
+        if isinstance(source, ModelForm) or (source.reader != ONNX and source.suffix not in COMPILED_APART):
             return load_artifact(key, self.target)
         content = model if source.path is None else source.path
         return load_or_compile(content, key, self.target, self._arithmetic, source.options, self.progress)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from treadle import forking
@@ -54,7 +53,7 @@ class ModelSource:
 
     Attributes:
         path: The file, or the folder of a SavedModel; None if the model is neither.
-        file: The file that has the graph; None if the model is no file.
+        suffix: That of the file that has the graph; "" if the model is no file.
         form: "", for the model itself.
         reader: The front end that reads a file or bytes; None for other models.
         options: Those options of `load` that are given.
@@ -70,7 +69,8 @@ class ModelSource:
             model = _absolute(Path(os.fsdecode(model)))
         self.path = model if isinstance(model, Path) else None
         folder = folder_of(self.path)
-        self.file = self.path if folder is None else folder / SAVED_MODEL
+        self._file = self.path if folder is None else folder / SAVED_MODEL
+        self.suffix = "" if self._file is None else self._file.suffix
         self._digests = digests
         self._load: Callable[[], Graph | Template | FormedModel] | None = partial(load, model, **options)
         self._lock = forking.lock()
@@ -82,13 +82,15 @@ class ModelSource:
         self.reader = front_end(model) if isinstance(model, bytes | Path) else None
         self.digest: str | None = None
         self.content_digest: str | None = None
-        if self.reader is None or _options_text(self.reader, self.options) is None:
+        options_text = _options_text(self.reader, self.options)
+        if self.reader is None or options_text is None:
             return
+        self._options_text = options_text
         most = math.inf if self.reader == TORCH else MAX_BYTES
-        self.digest, stamp = _hashed(model if self.file is None else self.file, digests, most)
+        self.digest, stamp = _hashed(model if self._file is None else self._file, digests, most)
         self.content_digest = self._named(self.digest)
-        if self.file is not None and self.digest is not None:
-            self._stamps[self.file] = stamp
+        if self._file is not None and self.digest is not None:
+            self._stamps[self._file] = stamp
             if folder is not None:
                 self._add_external(checkpoint_files(folder))
             elif digests is not None and self.reader == ONNX:
@@ -118,38 +120,38 @@ class ModelSource:
         try:
             if all(_stamp(path.stat()) == stamp for path, stamp in self._stamps.items()):
                 return True
-            assert self.file is not None
-            digest = _hashed(self.file)[0]
+            assert self._file is not None
+            digest = _hashed(self._file)[0]
             if digest != self.digest or not self._external:
                 return digest == self.digest
-            stamps, content = _content_digest(self.file, digest, self._external, None)
+            stamps, content = _content_digest(self._file, digest, self._external, None)
         except OSError:
             return False
-        return stamps.keys() | {self.file} == self._stamps.keys() and self._named(content) == self.content_digest
+        return stamps.keys() | {self._file} == self._stamps.keys() and self._named(content) == self.content_digest
 
     def _store_external(self, files: Sequence[str]) -> None:
         """Remember the external data files of the model, which has just been read."""
-        if self.file is None or self.reader != ONNX or self.digest is None:
+        if self._file is None or self.reader != ONNX or self.digest is None:
             return
         if sorted(files) == sorted(self._external):
             return
-        self._stamps = {self.file: self._stamps[self.file]}
+        self._stamps = {self._file: self._stamps[self._file]}
         self._add_external(sorted(files))
         if self._digests is not None:
             self._digests.store_external(self.digest, self._external)
 
     def _add_external(self, files: Sequence[str]) -> None:
         """Let `content_digest` cover the external data `files`."""
-        assert self.file is not None
+        assert self._file is not None
         self._external = files
-        stamps, content = _content_digest(self.file, self.digest, files, self._digests)
+        stamps, content = _content_digest(self._file, self.digest, files, self._digests)
         self.content_digest = self._named(content)
         self._stamps.update(stamps)
 
     def _named(self, content: str | None) -> str | None:
         """Return the digest of `content` with the front end and its options."""
         assert self.reader is not None
-        return _with_reader(content, self.reader, _options_text(self.reader, self.options) or "")
+        return _with_reader(content, self.reader, self._options_text)
 
 
 class ModelForm:
@@ -159,10 +161,6 @@ class ModelForm:
         form: Says how, uniquely for the model.
         reader, digest, content_digest: Those of the model.
     """
-
-    path: Path | None = None
-    file: Path | None = None
-    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self, source: ModelSource | ModelForm, form: str, make: Callable[[], Graph | Template | FormedModel]
