@@ -41,13 +41,6 @@ ABSENT = {
         "set_default_logger_callback": "treadle logs nothing",
         "unregister_execution_provider_library": DEVICES,
     },
-    "AdapterFormat": dict.fromkeys(
-        (
-            "get_adapter_version", "get_format_version", "get_model_version", "get_parameters", "set_adapter_version",
-            "set_model_version", "set_parameters",
-        ),
-        "files of adapters are neither read nor written",
-    ),
     "InferenceSession": {
         "get_input_epdevices": DEVICES,
         "get_provider_graph_assignment_info": DEVICES,
@@ -142,12 +135,3 @@ def test_inputs_and_outputs_are_in_the_memory_of_the_cpu(ort: Any) -> None:
     assert [(each.name, each.device_id, each.device_vendor_id) for each in infos] == [("Cpu", 0, 0)] * 4
     assert {each.device_mem_type.name for each in infos} == {"DEFAULT"}
     assert session.get_tuning_results() == []
-
-
-def test_adapters_are_refused() -> None:
-    with pytest.raises(Exception, match="no LoRA adapters"):
-        own.AdapterFormat.read_adapter("a.onnx_adapter")
-    with pytest.raises(Exception, match="no LoRA adapters"):
-        own.RunOptions().add_active_adapter(own.LoraAdapter())
-    with pytest.raises(TypeError, match="wanted a LoraAdapter"):
-        own.RunOptions().add_active_adapter(1)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from treadle.compat.onnxruntime.adapters import refuse_adapter
+from treadle.compat.onnxruntime.adapters import LoraAdapter
 from treadle.compat.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from treadle.compat.onnxruntime.errors import Fail, error
 from treadle.compat.onnxruntime.errors import NotImplemented as Unsupported
@@ -201,9 +201,10 @@ class RunOptions(_Options):
 
     Attributes:
         token: What `terminate` cancels.
+        adapters: Those whose parameters a run takes.
     """
 
-    __slots__ = ("_followers", "_lock", "token")
+    __slots__ = ("_followers", "_lock", "adapters", "token")
 
     log_severity_level = _Setting(_integer, -1)
     log_verbosity_level = _Setting(_integer, 0)
@@ -214,6 +215,7 @@ class RunOptions(_Options):
         """Make options that change nothing."""
         super().__init__()
         self.token = CancelToken()
+        self.adapters: list[LoraAdapter] = []
         self._lock = threading.Lock()
         self._followers: list[Any] = []  # guarded by _lock
 
@@ -233,8 +235,13 @@ class RunOptions(_Options):
                 self.token = CancelToken()
 
     def add_active_adapter(self, adapter: Any) -> None:
-        """Raise NotImplemented: there are no LoRA adapters."""
-        refuse_adapter(adapter)
+        """Have runs with these options take the parameters of an adapter. Raises TypeError for what is none.
+
+        As in onnxruntime, runs with an IO binding take none.
+        """
+        if not isinstance(adapter, LoraAdapter):
+            raise TypeError(f"add_active_adapter(): wanted a LoraAdapter, got {type(adapter).__name__}")
+        self.adapters.append(adapter)
 
     @contextmanager
     def followed_by(self, options: Any) -> Iterator[None]:
@@ -295,6 +302,13 @@ def only_in_the_peer(options: SessionOptions) -> str | None:
     if options.optimized_model_filepath:
         return "optimized_model_filepath"
     return next((key for key in _REFUSED_KEYS if options.entries.get(key, "0") not in ("", "0")), None)
+
+
+def check_run_options(options: Any) -> None:
+    """Raise TypeError for what is no RunOptions, and what `check_severity` raises."""
+    if not isinstance(options, RunOptions):
+        raise TypeError(f"run(): run_options: wanted RunOptions or None, got {options!r}")
+    check_severity(options)
 
 
 def check_severity(options: SessionOptions | RunOptions) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.onnxruntime import peer
+from treadle.compat.onnxruntime.adapters import with_parameters
 from treadle.compat.onnxruntime.binding import IOBinding
 from treadle.compat.onnxruntime.describe import ModelMetadata, NodeArg, metadata_of, node_args
 from treadle.compat.onnxruntime.errors import (
@@ -31,6 +32,7 @@ from treadle.compat.onnxruntime.feeds import arrays_of, check_complete, check_na
 from treadle.compat.onnxruntime.options import (
     RunOptions,
     SessionOptions,
+    check_run_options,
     check_severity,
     copy_to_peer,
     ignored,
@@ -335,10 +337,10 @@ class InferenceSession:
         run_options: RunOptions | None,
         binding: IOBinding | None = None,
     ) -> Mapping[str, Any]:
-        if run_options is not None and not isinstance(run_options, RunOptions):
-            raise TypeError(f"run(): run_options: wanted RunOptions or None, got {run_options!r}")
         if run_options is not None:
-            check_severity(run_options)
+            check_run_options(run_options)
+            if run_options.adapters and binding is None:
+                given = with_parameters(given, run_options.adapters, self._inputs)
         if self._peer is not None:
             check_complete(self._inputs, given)
             feeds = {name: value.numpy() if isinstance(value, OrtValue) else value for name, value in given.items()}
@@ -363,11 +365,9 @@ class InferenceSession:
                 token = None if run_options is None else run_options.token
                 return written_forms(self._sess).run(arrays, names, memory, binding.own, cancel=token)
             if run_options is None:
-                results: Mapping[str, Any] = self._sess.run(arrays)
-            else:
-                wanted = names if run_options.only_execute_path_to_fetches else None
-                results = self._sess.run(arrays, wanted, cancel=run_options.token)
-        return results
+                return self._sess.run(arrays)
+            wanted = names if run_options.only_execute_path_to_fetches else None
+            return self._sess.run(arrays, wanted, cancel=run_options.token)
 
     def _in_place(self, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
         """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
