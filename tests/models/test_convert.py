@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import treadle
 from tests.models import small
 from tests.models.expected import expected_results
 from tests.models.small import ModelWriter, node
+from tests.unit.cli.command import treadle as command
 from treadle import dtypes
 from treadle.convert import Converted, convert
 from treadle.errors import InputError, ModelFormatError, UnsupportedModelError
@@ -235,20 +234,17 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_writes_the_file(tmp_path: Path) -> None:
+def test_the_command_writes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(encoder(), tmp_path / "in.onnx")
+    monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "treadle", "convert", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-
-    done = run("in.onnx", "out.onnx", "--json")
+    done = command("convert", "in.onnx", "out.onnx", "--json")
     report = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert report["path"] == "out.onnx"
     assert report["after"]["LayerNormalization"] == 1
-    assert "out.onnx: " in run("in.onnx", "out.onnx", "--external").stdout
+    assert "out.onnx: " in command("convert", "in.onnx", "out.onnx", "--external").stdout
     assert (tmp_path / "out.onnx.data").exists()
-    refused = run("in.onnx", "none/out.onnx")
+    refused = command("convert", "in.onnx", "none/out.onnx")
     assert refused.returncode == 1
     assert "there is no folder 'none'" in refused.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,13 @@ import pytest
 from onnx import TensorProto, helper
 from tests.compat.onnxruntime import models
 from tests.models import small
+from tests.unit.cli.command import treadle
 
 from treadle.cli.check import limited
 
 
 def check(path: Path | str, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "treadle", "check", str(path), "--json", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = treadle("check", str(path), "--json", *arguments)
     return done.returncode, json.loads(done.stdout) if done.stdout else {"stderr": done.stderr}
 
 

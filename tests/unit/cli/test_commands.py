@@ -1,4 +1,4 @@
-"""The command line as a user meets it: a process with arguments, stdout, stderr and an exit code."""
+"""The command line as a user meets it: arguments, stdout, stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -18,15 +18,11 @@ import numpy as np
 import onnx
 import pytest
 from tests.models import small
+from tests.unit.cli.command import treadle, treadle_process
 
 import treadle.compat.tensorflow as tf
 from treadle.cli.commands.run import typical
-
-
-def treadle(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "treadle", *arguments], capture_output=True, text=True, check=False, **options
-    )
+from treadle.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +36,7 @@ def test_run_reports_outputs_latency_and_workers(model: str) -> None:
     """
     The text names the output, the percentiles, the slowest ops and each worker's line.
     """
-    done = treadle("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
+    done = treadle_process("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
 
     assert done.returncode == 0, done.stderr
     for text in (
@@ -264,12 +260,12 @@ def test_threads_shows_each_value_with_its_source() -> None:
     Each setting names its source.
     """
     environment = {**os.environ, "TREADLE_INTRA_OP_THREADS": "3", "OMP_NUM_THREADS": "7"}
-    report = json.loads(treadle("threads", "--json", env=environment).stdout)
+    report = json.loads(treadle_process("threads", "--json", env=environment).stdout)
 
     assert report["intra_op"] == {"value": 3, "source": "TREADLE_INTRA_OP_THREADS"}
     assert report["cpu"]["isa"] in ("avx512", "avx2", "generic")
     assert [pool["name"] for pool in report["pools"]] == ["main"]
-    assert "TREADLE_INTRA_OP_THREADS" in treadle("threads", env=environment).stdout
+    assert "TREADLE_INTRA_OP_THREADS" in treadle_process("threads", env=environment).stdout
 
 
 @pytest.mark.parametrize(
@@ -325,16 +321,20 @@ def test_an_empty_input_file_is_an_error_and_not_an_interruption(model: str, tmp
     assert "as a .npy file" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["inspect", "MODEL"], ["run", "MODEL", "--runs", "1"], ["threads"]], ids=" ".join)
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_nothing_is_written_to_a_closed_stdout(model: str, command: list[str], form: list[str]) -> None:
+def test_nothing_is_written_to_a_closed_stdout(
+    model: str, form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """
-    As with `treadle inspect MODEL >&-`.
+    As with `treadle threads >&-`, where Python has None in place of stdout.
     """
-    arguments = [model if argument == "MODEL" else argument for argument in command]
-    closed = treadle(*arguments, *form, preexec_fn=lambda: os.close(1), pass_fds=())
+    closed = treadle_process("threads", *form, preexec_fn=lambda: os.close(1), pass_fds=())
 
     assert (closed.returncode, closed.stderr) == (0, "")
+    monkeypatch.setattr(sys, "stdout", None)
+    for arguments in (["inspect", model], ["run", model, "--runs", "1"]):
+        assert main([*arguments, *form]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_with_a_closed_stderr_stdout_has_only_data(model: str, arguments: list[s
     As with `treadle run MODEL 2>&-`: only the exit code reports an error.
     """
     given = [model if argument == "MODEL" else argument for argument in arguments]
-    closed = treadle(*given, preexec_fn=lambda: os.close(2), pass_fds=())
+    closed = treadle_process(*given, preexec_fn=lambda: os.close(2), pass_fds=())
 
     assert closed.returncode == code
     assert json.loads(closed.stdout)["outputs"] if code == 0 else not closed.stdout
@@ -435,7 +435,7 @@ def test_an_automatic_limit_is_reported_as_its_number(model: str) -> None:
     """
     asked = ("run", model, "--intra", "0", "--runs", "1", "--json")
     limited, automatic = (
-        treadle(*asked, env={**os.environ, "TREADLE_INTRA_OP_THREADS": number}) for number in ("1", "0")
+        treadle_process(*asked, env={**os.environ, "TREADLE_INTRA_OP_THREADS": number}) for number in ("1", "0")
     )
 
     assert json.loads(limited.stdout)["threads"] == json.loads(automatic.stdout)["threads"]

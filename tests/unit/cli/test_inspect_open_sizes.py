@@ -10,7 +10,7 @@ import onnx
 import pytest
 from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_open_plans import doubled_if_short, positions, total
-from tests.unit.cli.test_commands import treadle
+from tests.unit.cli.command import treadle
 
 TEXT = onnx.TensorProto.STRING
 
