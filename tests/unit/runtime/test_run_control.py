@@ -155,8 +155,11 @@ def test_runs_end_before_their_python_tasks_in_other_threads(by, blocking):
     canceller = threading.Thread(target=lambda: (task.inside.wait(30), token.cancel()))
     canceller.start()
     if by == "timeout":
-        with pytest.raises(RunTimeoutError):
-            session.run(inputs, timeout=1)
+        for limit in (0.2, 1, 5, 25):  # on a busy machine a worker comes late
+            with pytest.raises(RunTimeoutError):
+                session.run(inputs, timeout=limit)
+            if task.inside.is_set():
+                break
     elif by == "token":
         with pytest.raises(RunCancelledError):
             session.run(inputs, cancel=token)
@@ -260,19 +263,21 @@ sys.path.insert(0, os.getcwd())
 import treadle
 from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python_tasks
 session, inputs = long_kernels(800)
+threads = treadle.threads.get().intra_op
 looping = endless_loop()
+MANY, ended = 500, []
 runs = {
     "kernels": lambda: session.run(inputs),
     "one thread": lambda: session.run(inputs, intra_op=1, inter_op=1),
     "nested": lambda: nested.run(X),
     "a loop": lambda: looping.run(X),
     "a loop on one thread": lambda: looping.run(X, intra_op=1, inter_op=1),
-    "sleeping task": lambda: python_tasks([lambda: time.sleep(5)]).run(X),
+    "sleeping task": lambda: python_tasks([lambda: time.sleep(1000)]).run(X),
     "computing task": lambda: python_tasks([compute]).run(X),
-    "short tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, chained=True).run(X),
-    "a sleeping task elsewhere": lambda: python_tasks([lambda: time.sleep(5)], blocking=True).run(X),
+    "short tasks": lambda: python_tasks([lambda: short(0.01)] * MANY, chained=True).run(X),
+    "a sleeping task elsewhere": lambda: python_tasks([lambda: time.sleep(1000)], blocking=True).run(X),
     "a sleeping task in a worker": lambda: sleeps_elsewhere().run(X),
-    "blocking tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, blocking=True).run(X),
+    "blocking tasks": lambda: python_tasks([lambda: short(0.01)] * MANY, blocking=True).run(X),
     "waiting for its turn": lambda: python_tasks([lambda: None], pool=taken).run(X),
     "future": lambda: session.run_async(inputs).result(),  # the last: its run goes on
 }
@@ -283,21 +288,24 @@ def sleeps_elsewhere():
             inside.wait()
         else:
             inside.set()
-            time.sleep(5)
+            time.sleep(1000)
     return python_tasks([task] * 200, pool=treadle.Pool(intra_op=2, inter_op=2))
 def compute():
     for _ in range(10**9): pass
+def short(seconds):
+    ended.append(None)
+    time.sleep(seconds)
 nested = python_tasks([lambda: session.run(inputs)] * 2)
 taken, inside, go = treadle.Pool(intra_op=1, inter_op=1), threading.Event(), threading.Event()
 holder = threading.Thread(target=python_tasks([lambda: (inside.set(), go.wait())], pool=taken).run, args=(X,))
 holder.start()
 inside.wait()
 
-def seconds_to_end(run):
+def used_to_end(run):
     sent = []
     def interrupt():
         time.sleep(0.15)
-        sent.append(time.monotonic())
+        sent.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
     thread = threading.Thread(target=interrupt)
     try:
@@ -305,13 +313,15 @@ def seconds_to_end(run):
         for _ in range(100):  # where a run takes no 150 ms
             run()
     except KeyboardInterrupt:
-        return time.monotonic() - sent[0]
+        return time.process_time() - sent[0]
     finally:
         thread.join()
     raise SystemExit("was not interrupted")
 
 for name, run in runs.items():
-    print(f"{name}: {any(seconds_to_end(run) < 0.1 for _ in range(10))}", flush=True)
+    ended.clear()
+    is_soon = used_to_end(run) < threads * ENDS_WITHIN_S
+    print(f"{name}: {is_soon and (not ended or len(ended) % MANY > 0)}", flush=True)
 go.set()
 holder.join()
 small = python_tasks([lambda: None])
@@ -320,13 +330,14 @@ os._exit(0)
 """
 
 
-def test_ctrl_c_ends_runs_within_100_ms():
+def test_ctrl_c_ends_runs():
     """
     Long kernels, on one thread or several, in a nested session or a future; the body of a loop; a Python task of the
-    main thread's own or in another thread; between short tasks; a run that waits for its turn. Once in ten times: other
-    load on the machine is not treadle's.
+    main thread's own or in another thread; between short tasks; a run that waits for its turn. What computes uses
+    little CPU time after the interrupt, what sleeps does not end by itself.
     """
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=110, check=False)
+    program = INTERRUPTED.replace("ENDS_WITHIN_S", str(ENDS_WITHIN_S))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=110, check=False)
     lines = done.stdout.splitlines()
 
     assert len(lines) == 13, done.stdout + done.stderr
