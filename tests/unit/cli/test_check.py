@@ -57,8 +57,7 @@ def test_a_model_whose_inputs_cannot_be_made_up_is_read(tmp_path: Path, model: b
     assert (report["ending"], report["stage"]) == ("inputs", "compile")
     assert report["facts"]["read"]["inputs"][0][1] == kind
     assert f"({kind})" in report["message"]
-    command = [sys.executable, "-m", "treadle", "compare", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = treadle("compare", str(path))
     assert done.returncode == 1
     assert f"is of type {kind}: commands read and make up tensors" in done.stderr
 

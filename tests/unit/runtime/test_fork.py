@@ -154,7 +154,7 @@ def works():
     for rows in range(1, 30):
         assert shared.run({"x": np.ones((rows, 48), np.float32)})["y"].shape == (rows, 48)
     inherited()
-meanwhile(compile, times=12)
+meanwhile(compile)
 """
     run(body, TREADLE_CACHE="off", TREADLE_PLAN_CACHE="2")
 
