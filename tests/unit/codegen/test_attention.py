@@ -9,8 +9,9 @@ from tests.open_sizes import OpenSizes
 from tests.ops.attention import CASES
 from tests.ops.case import Case, floats, graph_of
 
+from treadle.codegen.jit import compile_kernel
 from treadle.codegen.target import detect
-from treadle.dtypes import f32
+from treadle.dtypes import boolean, f32
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
 from treadle.passes.base import PassContext
@@ -167,6 +168,26 @@ def test_open_numbers_of_adjacent_queries_get_the_bits_of_numbers() -> None:
         static = graph(n)
         infer(static, PassContext(detect()))
         np.testing.assert_array_equal(found, run_graph(static, inputs, target=detect())["y"], err_msg=str(n))
+
+
+def test_masks_of_bytes_are_read_in_one_place() -> None:
+    """
+    Where each lane of a partial vector of bytes is loaded behind a branch, code of this kind exists once for a product,
+    not for each row: a mask of bytes needs hardly more code than one of numbers.
+    """
+    steps = (Step("const", (), f32, -1e9), Step("where", (1, 0, 2), f32)), (Step("add", (0, 1), f32),)
+    sizes = []
+    for dtype, chosen in zip((boolean, f32), steps, strict=True):
+        graph = Graph("masked")
+        q, k, v = (graph.input(name, f32, (1, 37, 32)) for name in "qkv")
+        mask = graph.input("mask", dtype, (1, 37, 37))
+        epilogue = Expr((f32, dtype), chosen, (1 + len(chosen),))
+        graph.outputs = [graph.add("attention", [q, k, v, mask], {"epilogue": epilogue}).output]
+        infer(graph, PassContext(detect()))
+        (spec,) = (call.spec for call in lower_graph(graph, detect())[0] if isinstance(call.spec, AttentionSpec))
+        sizes.append(len(compile_kernel(spec, detect())))
+
+    assert sizes[0] < 1.2 * sizes[1]
 
 
 @pytest.mark.parametrize("queries", [1, 15, 16, 17, 100, 512])

@@ -24,7 +24,7 @@ from treadle.codegen.emit.vectors import constant, joined, like, splat, take
 from treadle.codegen.kernels.attention_mask import until_all_see, visible_keys
 from treadle.codegen.kernels.attention_query import Queries, SingleQuery
 from treadle.codegen.kernels.fold import Fold
-from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
+from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock, steps_of_a_turn
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.softmax import divisor, finite
@@ -34,6 +34,9 @@ from treadle.plan.status import INDEX_OUT_OF_RANGE
 
 _POWERS = 4
 """Vectors of scores whose powers are computed side by side."""
+
+_BY_QUERY = ("column", "full")
+"""The kinds of operands of which each query has elements of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,11 @@ class Attention:
         self.lanes = k.target.lanes(self.dtype)
         self.epilogue = Epilogue(k, spec)
         self.args = k.args(AttentionArgs[ir.Value], spec)
+        loads = [
+            self.epilogue.operand_dtype(n) for n, kind in enumerate(spec.kinds) if spec.ragged and kind in _BY_QUERY
+        ]
+        self.is_finished_in_loop = self.epilogue.is_long or not all(map(k.target.has_masked_loads, loads))
+        """The epilogue is emitted once for all scores of a block of queries."""
         self.k_depth: Index = 1 if spec.unit_depth else self.args.k_depth
         self.v_column: Index = 1 if spec.unit_column else self.args.v_column
 
@@ -273,27 +281,33 @@ class Attention:
     def _scores(
         self, matrices: Matrices, block: Block, factors: Factors, scores: ir.Value, peaks: ir.Value, keys: Index
     ) -> list[ir.Value]:
-        """The scores of the first `keys` keys. Returns, and leaves at `peaks`, the greatest one of each query."""
+        """The scores of the first `keys` keys. Returns the greatest one of each query; `peaks` is memory for them."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         lowest = Fold("peak", dtype).neutral(lanes) if matrices.sink is None else self._sink(matrices.sink)
 
         def finish(sums: list[ir.Value], row: Index) -> None:
-            if not self.epilogue.is_long:
-                sums = self._finish(sums, row, matrices, block, peaks)
+            if not self.is_finished_in_loop:
+                tops = self._tops(block, peaks)
+                sums = self._finish(sums, row, matrices, block, tops)
+                self._store(tops, peaks, 0, block.vectors)
             self._store(sums, scores, row, block.vectors)
 
-        self._store([lowest] * block.vectors, peaks, 0, block.vectors)
+        if not self.is_finished_in_loop:
+            self._store([lowest] * block.vectors, peaks, 0, block.vectors)
         blocks, large = matrices.key_blocks, matrices.large_key_blocks
         if self.spec.hides:
             blocks, large = self._blocks_of(keys)
         rows = _Rows("key", self.spec.key_rows, large, blocks, keys if self.spec.open_keys else None)
         self._product(rows, factors, (self.args.depth, self.spec.whole_depth), block.vectors, finish)
-        if self.epilogue.is_long:
-            with loop(k, 0, keys, name="score") as key:
-                start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)
-                raw = [load(k, start, v * lanes, dtype, lanes) for v in range(block.vectors)]
-                self._store(self._finish(raw, key.index, matrices, block, peaks), start, 0, block.vectors)
-        return self._tops(block, peaks)
+        if not self.is_finished_in_loop:
+            return self._tops(block, peaks)
+        with loop(k, 0, keys, carry=[lowest] * block.vectors, name="score") as key:
+            start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)
+            raw = [load(k, start, v * lanes, dtype, lanes) for v in range(block.vectors)]
+            tops = list(key.carry)
+            self._store(self._finish(raw, key.index, matrices, block, tops), start, 0, block.vectors)
+            key.next(*tops)
+        return list(key.carry)
 
     def _product(
         self,
@@ -309,10 +323,9 @@ class Attention:
         def emit(height: int, row: Index) -> None:
             left = k.at(factors.a, k.mul(row, factors.a_row), self.dtype)
             here = Factors(left, factors.a_row, factors.a_depth, factors.b, factors.b_depth)
-            finish(
-                RegisterBlock(k, self.dtype, height, vectors, use_bf16_dot=self.spec.bf16_dot).product(here, *depth),
-                row,
-            )
+            steps = steps_of_a_turn(height * vectors)
+            block = RegisterBlock(k, self.dtype, height, vectors, use_bf16_dot=self.spec.bf16_dot, steps=steps)
+            finish(block.product(here, *depth), row)
 
         def emit_blocks() -> None:
             with loop(k, 0, large, name=f"{rows.name}.block") as block:
@@ -338,19 +351,17 @@ class Attention:
             store(self.k, value, start, number * self.lanes, self.dtype)
 
     def _finish(
-        self, sums: list[ir.Value], row: Index, matrices: Matrices, block: Block, peaks: ir.Value
+        self, sums: list[ir.Value], row: Index, matrices: Matrices, block: Block, tops: list[ir.Value]
     ) -> list[ir.Value]:
-        """The scores of the keys from `row` on, after the epilogue; `peaks` become the greatest of each query."""
-        k, lanes, dtype = self.k, self.lanes, self.dtype
-        peak, masks = Fold("peak", dtype), self._masks(block)
-        tops = [load(k, peaks, v * lanes, dtype, lanes) for v in range(block.vectors)]
+        """The scores of the keys from `row` on, after the epilogue; `tops` become the greatest of each query."""
+        k, lanes = self.k, self.lanes
+        peak, masks = Fold("peak", self.dtype), self._masks(block)
         scores: list[ir.Value] = []
         for r in range(len(sums) // block.vectors):
             operands = self.epilogue.operands_at(matrices.epilogue, k.add(row, r), block.first)
             for v in range(block.vectors):
                 scores.append(self.epilogue.apply(sums[len(scores)], operands, 0, v * lanes, masks[v]))
                 tops[v] = peak.join(k, scores[-1], tops[v])
-        self._store(tops, peaks, 0, block.vectors)
         return scores
 
     def _masks(self, block: Block) -> list[ir.Value | None]:

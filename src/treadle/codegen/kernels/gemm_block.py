@@ -22,6 +22,10 @@ _ROWS_A_POINTER = 3
 """Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""
 
 
+_SUMS_IN_FLIGHT = 8
+"""Sums that two units with a latency of four cycles add to at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prefetch:
     """What each turn of a block's loop brings into L2: `lines` cache lines, at most `most`. The first one is `offset`
@@ -46,13 +50,31 @@ class Factors:
     prefetch: Prefetch = Prefetch(0, 0, 0)
 
 
+def steps_of_a_turn(sums: int) -> int:
+    """The steps in a turn of a block that brings no data ahead.
+
+    With few sums, each step waits for the additions of the one before, however many a turn has.
+    """
+    return 1 if sums <= _SUMS_IN_FLIGHT else 2
+
+
 class RegisterBlock:
     """Emits blocks of `rows` x `vectors` sums of `dtype`."""
 
     def __init__(
-        self, k: Kernel, dtype: DType, rows: int, vectors: int, *, use_bf16_dot: bool = False, vnni: str = ""
+        self,
+        k: Kernel,
+        dtype: DType,
+        rows: int,
+        vectors: int,
+        *,
+        use_bf16_dot: bool = False,
+        vnni: str = "",
+        steps: int = UNROLL,
     ) -> None:
         """With `use_bf16_dot` an element of both factors is two bf16 (`dtype` is f32).
+
+        A turn of the loop over the depth has `steps` steps, which divide UNROLL.
 
         With `vnni` it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the
         right factor has a row of the values that sums begin with. On CPUs without VNNI, the left factor's are two
@@ -65,6 +87,7 @@ class RegisterBlock:
         self.dtype = dtype
         self.rows = rows
         self.vectors = vectors
+        self.steps = steps
         self.lanes = k.target.lanes(dtype)
 
     def zeros(self) -> list[ir.Value]:
@@ -88,10 +111,11 @@ class RegisterBlock:
             sums = [load(k, b, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)] * self.rows
             b = k.at(b, factors.b_depth, self.dtype)
         carry = [*sums, *rows, b]
-        most = depth if whole_turns else k.mul(k.div(depth, UNROLL), UNROLL)
-        with loop(k, 0, most, UNROLL, carry=carry, name="depth") as turn:
+        whole_turns = whole_turns or self.steps == 1
+        most = depth if whole_turns else k.mul(k.div(depth, self.steps), self.steps)
+        with loop(k, 0, most, self.steps, carry=carry, name="depth") as turn:
             self._prefetch(turn.carry[-1], factors.prefetch)
-            turn.next(*self._steps(factors, spacing, list(turn.carry), UNROLL))
+            turn.next(*self._steps(factors, spacing, list(turn.carry), self.steps))
         carry = list(turn.carry)
         if not whole_turns:
             with loop(k, most, depth, carry=carry, name="rest") as turn:
