@@ -23,8 +23,9 @@ _COPIED_BYTES = 1 << 20
 class FoldScales:
     """%m = matmul(%x, %w); %y = mul(%m, 0.5)  ->  %y = matmul(%x, %w'), where %w' = 0.5 * %w
 
-    Weights are scaled only if nothing else reads them; large ones of a matmul are left, as a copy costs
-    more memory than a step in the epilogue costs time. Under exact math nothing is done.
+    A negation is a factor of -1. Weights are scaled only if nothing else reads them, or they are small and the factor
+    is -1; large ones of a matmul are left, as a copy costs more memory than a step in the epilogue costs time. Under
+    exact math nothing is done.
     """
 
     name = "fold_scales"
@@ -36,22 +37,41 @@ class FoldScales:
 def into_weights(node: Node, edit: Edit) -> Value | None:
     """mul(conv(x, w, b), c: [C, 1, 1]) -> conv(x, w * c, b * c); mul(matmul(x, w), c: [N]) -> matmul(x, w * c)"""
     for side in (0, 1):
-        producer, factor = produced_by(node.inputs[side], "conv", "matmul"), node.operand(1 - side)
-        if producer is None or factor.data is None or not edit.graph.has_one_use(producer.output):
+        factor = node.operand(1 - side).data
+        if factor is None or not equal_shapes(node.operand(side).shape, node.output.shape):
             continue
-        if not equal_shapes(producer.output.shape, node.output.shape) or "epilogue" in producer.attrs:
-            continue
-        if producer.operand(1).data is None or len(producer.operand(1).users) != 1:
-            continue
-        scaled = _scaled_conv(producer, factor.data) if producer.op == "conv" else _scaled_matmul(producer, factor.data)
-        if scaled is None:
-            continue
-        dtype = producer.operand(1).known_dtype
-        inputs: list[Value | None] = [producer.inputs[0], edit.constant(scaled[0].astype(dtype.numpy))]
-        if scaled[1] is not None:
-            inputs.append(edit.constant(scaled[1].astype(dtype.numpy)))
-        return edit.add(producer.op, inputs, producer.attrs, name=f"{producer.name}+{node.name}")
+        found = _scaled(node, node.operand(side), factor, edit)
+        if found is not None:
+            return found
     return None
+
+
+def sign_into_weights(node: Node, edit: Edit) -> Value | None:
+    """neg(conv(x, w, b)) -> conv(x, -w, -b); neg(matmul(x, w)) -> matmul(x, -w)"""
+    return _scaled(node, node.operand(0), np.asarray(-1.0), edit, copied_bytes=_COPIED_BYTES)
+
+
+def _scaled(node: Node, product: Value, factor: Array, edit: Edit, *, copied_bytes: int = 0) -> Value | None:
+    """`product * factor`, which `node` computes, by other weights; None if it is no product of such.
+
+    Of weights that others read, at most `copied_bytes` are copied.
+    """
+    producer = produced_by(product, "conv", "matmul")
+    if producer is None or not edit.graph.has_one_use(product) or "epilogue" in producer.attrs:
+        return None
+    weights = producer.operand(1)
+    if weights.data is None or not weights.known_dtype.is_float:
+        return None
+    if len(weights.users) != 1 and weights.data.nbytes > copied_bytes:
+        return None
+    scaled = _scaled_conv(producer, factor) if producer.op == "conv" else _scaled_matmul(producer, factor)
+    if scaled is None:
+        return None
+    dtype = weights.known_dtype
+    inputs: list[Value | None] = [producer.inputs[0], edit.constant(scaled[0].astype(dtype.numpy))]
+    if scaled[1] is not None:
+        inputs.append(edit.constant(scaled[1].astype(dtype.numpy)))
+    return edit.add(producer.op, inputs, producer.attrs, name=f"{producer.name}+{node.name}")
 
 
 def _per_channel(factor: Array, shape: tuple[int, ...], axis: int) -> Array | None:
@@ -117,4 +137,4 @@ def behind_matmul(node: Node, edit: Edit) -> Value | None:
     return None
 
 
-_RULES: Rules = {"mul": (into_weights,), "matmul": (behind_matmul,)}
+_RULES: Rules = {"mul": (into_weights,), "neg": (sign_into_weights,), "matmul": (behind_matmul,)}

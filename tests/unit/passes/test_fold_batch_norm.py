@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from treadle.dtypes import i64
 from treadle.passes.fold_batch_norm import FoldBatchNorm
 from treadle.passes.fold_scales import FoldScales
 from treadle.passes.simplify_arithmetic import SimplifyArithmetic
@@ -117,6 +118,30 @@ def test_shared_weights_are_not_scaled(write, apply):
     graph = write.done(write.matmul(y, w))
 
     assert "mul" in apply(graph, FoldScales())
+
+
+def test_signs_go_into_weights(write, apply):
+    """
+    A negated product has negated weights and bias; small weights that another node reads are copied.
+    """
+    x, w = write.input(1, 3, 5, 5), write.weights(4, 3, 1, 1)
+    conv = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+    one = write.op("neg", write.op("conv", x, w, write.weights(4), **conv))
+    graph = write.done(write.op("add", one, write.op("conv", x, w, **conv)))
+
+    assert sorted(apply(graph, FoldScales())) == ["add", "conv", "conv"]
+
+
+def test_integers_keep_their_weights(write, apply):
+    """
+    Numbers above 2^53 would not be exact as reals, in which weights are scaled.
+    """
+    large = (write.constant([[2**61 + 1]], np.int64) for _ in range(2))
+    x = write.input(1, 1, dtype=i64)
+    product, negated = (write.matmul(x, w) for w in large)
+    graph = write.done(write.op("mul", product, write.constant(3, np.int64)), write.op("neg", negated))
+
+    assert apply(graph, FoldScales()) == ["matmul", "matmul", "mul", "neg"]
 
 
 def test_factors_move_behind_matmul(write, apply):
