@@ -109,8 +109,9 @@ class CaseAnalysis(Facts):
             finally:
                 self._script, self._given = self._given, None
                 self._assumed.clear()
-                self._learned.clear()
-                self._forget()
+                if self._learned:
+                    self._learned.clear()
+                    self._forget()
             while self._script and self._script[-1].is_second:
                 self._script.pop()
             if not self._script:

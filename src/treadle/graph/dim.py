@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
 
-from treadle.graph.terms import Terms, constant_of, without_constant
+from treadle.graph.terms import Terms, constant_of, text_of, without_constant
 
 if TYPE_CHECKING:
     Integer: TypeAlias = int
@@ -335,6 +335,11 @@ class RealExpr(Real):
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
+# Tuples, because `A | B` makes a new object wherever it is evaluated.
+_EXPRESSIONS = (DimExpr, RealExpr)
+_INTEGERS = (int, np.integer)
+_NUMBERS = (int, float, np.number, DimExpr, RealExpr)
+
 
 def is_expression(size: float) -> bool:
     """Whether `size` is an expression, not a number."""
@@ -343,7 +348,7 @@ def is_expression(size: float) -> bool:
 
 def hint_of(size: float) -> float:
     """Returns the value of `size` for the sample sizes; a number itself. Nothing is assumed."""
-    return size.hint if isinstance(size, DimExpr | RealExpr) else size
+    return size.hint if isinstance(size, _EXPRESSIONS) else size
 
 
 def equals(left: int, right: int) -> bool:
@@ -454,21 +459,8 @@ def split_constant(size: int) -> tuple[Terms[Atom], int]:
     return (), size
 
 
-def text_of(terms: Terms[Atom]) -> str:
-    """Returns the text of a sum; "0" if it has no terms."""
-    parts = []
-    for product, number in terms:
-        factors = [str(atom) for atom in product]
-        if len(factors) > 1 or number != 1:
-            factors = [f"({text})" if "//" in text else text for text in factors]
-        size = [str(abs(number))] if abs(number) != 1 or not factors else []
-        parts.append(("-" if number < 0 else "+", "*".join(size + factors)))
-    text = " ".join(f"{sign} {part}" for sign, part in parts) or "0"
-    return "-" + text.removeprefix("- ") if text.startswith("- ") else text.removeprefix("+ ")
-
-
 def _extreme(function: Callable[..., Any], op: str, sizes: tuple[Any, ...]) -> Any:
-    rules = next((size.rules for size in sizes if isinstance(size, DimExpr | RealExpr)), None)
+    rules = next((size.rules for size in sizes if isinstance(size, _EXPRESSIONS)), None)
     if rules is None:
         return function(sizes)
     if all(_is_size(size) for size in sizes):
@@ -485,11 +477,12 @@ def _operand(size: Any) -> str:
 
 
 def _is_size(value: object) -> TypeGuard[int]:
-    return type(value) is DimExpr or isinstance(value, int | np.integer)
+    kind = type(value)
+    return kind is int or kind is DimExpr or isinstance(value, _INTEGERS)
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float | np.number | DimExpr | RealExpr)
+    return isinstance(value, _NUMBERS)
 
 
 def _real(size: DimExpr, op: str, left: Any, right: Any) -> Any:

@@ -49,11 +49,15 @@ def elements(shape: Iterable[int]) -> int:
         if product <= _MAX_ELEMENTS:
             return product
     total = 1
+    lowest: float = 1
     for dim in dims:
-        if dim < 0:
+        least = least_of(dim)
+        if least < 0 and dim < 0:
             raise ShapeError(f"shape {list(dims)} has a negative dimension")
         total *= dim
-    if math.prod(max(least_of(dim), 1) for dim in dims) > _MAX_ELEMENTS:
+        if least > 1:
+            lowest *= least
+    if lowest > _MAX_ELEMENTS:
         span = total if at_least(total, 1) else math.prod(maximum(dim, 1) for dim in dims)
         but = ", not counting dimensions of 0" if total == 0 else ""
         raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")

@@ -169,6 +169,19 @@ def bounds_of(terms: Terms[A]) -> tuple[float, float]:
     return _clamped(least), _clamped(most)
 
 
+def text_of(terms: Terms[A]) -> str:
+    """Returns the text of a sum; "0" if it has no terms."""
+    parts = []
+    for product, number in terms:
+        factors = [str(atom) for atom in product]
+        if len(factors) > 1 or number != 1:
+            factors = [f"({text})" if "//" in text else text for text in factors]
+        size = [str(abs(number))] if abs(number) != 1 or not factors else []
+        parts.append(("-" if number < 0 else "+", "*".join(size + factors)))
+    text = " ".join(f"{sign} {part}" for sign, part in parts) or "0"
+    return "-" + text.removeprefix("- ") if text.startswith("- ") else text.removeprefix("+ ")
+
+
 def _bounds_of_product(product: Product[A]) -> tuple[float, float]:
     if not product:
         return 1, 1

@@ -30,10 +30,11 @@ class _Lifetime:
 
     def precedes(self, other: _Lifetime) -> bool:
         """Whether paths lead from all uses of this value to every call that writes the `other`."""
-        return all(
-            self.last < section or (self.last == section and not self.uses & ~earlier)
-            for section, earlier in other.ended
-        )
+        last, uses = self.last, self.uses
+        for section, earlier in other.ended:  # noqa: SIM110 - asked of all pairs of values, and a loop is faster
+            if last > section or (last == section and uses & ~earlier):
+                return False
+        return True
 
 
 class Lifetimes:
