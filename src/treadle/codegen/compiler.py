@@ -15,6 +15,7 @@ from treadle.codegen.kernels.table import effort_of
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
 from treadle.runtime import threads
+from treadle.runtime.control import check_compile
 
 OnCompiled = Callable[[int, bytes], None]
 
@@ -23,21 +24,24 @@ def compile_kernels(specs: Sequence[KernelSpec], target: Target, on_compiled: On
     """Compiles `specs` and calls `on_compiled(number, object code)` for each, in order, in the calling thread.
 
     Starts a second thread for the duration of the call, if the thread limits of the process allow two and the system
-    can start one. Raises InternalError if a generator fails.
+    can start one. Raises InternalError if a generator fails. Ends between two kernels if the run that waits should end.
     """
     second = _start_thread(target) if len(specs) > 1 and _allows_two_threads() else None
     if second is None:
         for number, spec in enumerate(specs):
+            check_compile()
             on_compiled(number, compile_ir(emit_ir(spec, target), target, effort_of(spec.family)))
         return
     with closing(second):
         finished = 0
         for spec in specs:
+            check_compile()
             second.submit(spec, emit_ir(spec, target))
             while (code := second.next_result(wait=False)) is not None:
                 on_compiled(finished, code)
                 finished += 1
         for number in range(finished, len(specs)):
+            check_compile()
             code = second.next_result(wait=True)
             assert code is not None, "the thread returns one result for each kernel"
             on_compiled(number, code)

@@ -24,6 +24,7 @@ from treadle.plan.kernels.copy_bytes import CopyBytesArgs, CopyBytesSpec
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
+from treadle.runtime.control import check_compile
 
 PYTHON_NS = 20_000.0
 """What a Python task is assumed to cost at least, unless its node says otherwise (attribute `cost`, in ns)."""
@@ -74,6 +75,7 @@ def choose_kernels(
     for node in graph.nodes:
         if node.op == "sizes":
             continue
+        check_compile()
         lowered.calls.extend(_calls(node, ctx))
         for value in node.inputs:
             if value is not None and value.data is not None:

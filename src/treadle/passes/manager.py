@@ -14,6 +14,7 @@ from treadle.graph.text import print_graph
 from treadle.graph.verify import verify
 from treadle.ops.table import arity
 from treadle.passes.base import Pass, PassContext
+from treadle.runtime.control import check_compile
 
 Steps = Sequence[tuple[Pass, str]]
 """Passes in order, each with the reason why it stands there."""
@@ -57,6 +58,7 @@ class Manager:
         for step, _ in steps:
             if step.name in disabled:
                 continue
+            check_compile()
             start = time.perf_counter()
             changed = step.run(graph, self.context)
             record = self.records.setdefault(step.name, PassRecord(step.name))

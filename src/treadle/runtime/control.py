@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from treadle import _native
-from treadle.errors import InputError, RunCancelledError, RunTimeoutError
+from treadle.errors import InputError, RunCancelledError, RunError, RunTimeoutError
 
 CancelToken = _native.CancelToken
 """Ends every run that was given the token: `token.cancel()`, from any thread, at any time. Later runs with it end at
@@ -72,6 +75,48 @@ DEFAULT = Request()
 """The request of a run that sets nothing."""
 NESTED = Request(nested=True)
 """The request of a run that is a part of the run around the calling step."""
+
+
+class _CompileEnded(BaseException):
+    """The run for which is compiled should end with `error`. What compiles catches errors of models, but not this."""
+
+    def __init__(self, error: RunError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+_compiling_for: ContextVar[Request | None] = ContextVar("compiling_for", default=None)
+"""The run that waits for what the thread compiles."""
+
+
+@contextmanager
+def compiling_for(request: Request) -> Iterator[None]:
+    """Return a context manager in which check_compile() ends the block when the run of `request` should end.
+
+    The block then raises RunTimeoutError or RunCancelledError.
+    """
+    before = _compiling_for.set(request)
+    try:
+        yield
+    except _CompileEnded as ended:
+        raise ended.error from None
+    finally:
+        _compiling_for.reset(before)
+
+
+def check_compile() -> None:
+    """End the compile if the run that waits for it should end.
+
+    Passes, lowerings and code generation call it between their steps.
+    """
+    request = _compiling_for.get()
+    if request is None:
+        return
+    try:
+        request.check()
+        check_run()
+    except RunError as error:
+        raise _CompileEnded(error) from None
 
 
 def checked_timeout(value: Any) -> float | None:

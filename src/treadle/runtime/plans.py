@@ -11,7 +11,7 @@ import numpy as np
 
 from treadle import _native, forking
 from treadle.lru import LRU
-from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.control import DEFAULT, Request, check_compile, compiling_for
 from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.signature import CallSignature
 from treadle.runtime.turns import Turns
@@ -54,6 +54,10 @@ class Rebinds(Protocol):
         ...
 
 
+_LOOK_SECONDS = 0.02
+"""How often a run that waits for another thread's compile looks whether it should end."""
+
+
 class Plans:
     """The plans of a session, by signature of the inputs and names of the outputs.
 
@@ -70,15 +74,27 @@ class Plans:
         self._lock = forking.lock()
         self.hot: tuple[CallSignature, tuple[str, ...]] | None = None
 
-    def get(self, signature: CallSignature, outputs: tuple[str, ...], sizes: Sizes | None = None) -> Runnable:
+    def get(
+        self,
+        signature: CallSignature,
+        outputs: tuple[str, ...],
+        sizes: Sizes | None = None,
+        request: Request = DEFAULT,
+    ) -> Runnable:
         """Return the plan for inputs of this `signature` and these `outputs`; compile it if there is none.
 
         `sizes` are those of the inputs' open dimensions, if they are known and nothing more is declared of these.
+        `request` is that of the run that needs the plan. Raises RunTimeoutError or RunCancelledError if the run should
+        end before the plan is compiled.
         """
-        key = (signature, outputs)
-        plan = self._plans.get(key)
+        plan = self._plans.get((signature, outputs))
         if plan is not None:
             return plan
+        with compiling_for(request):
+            return self._made(signature, outputs, sizes)
+
+    def _made(self, signature: CallSignature, outputs: tuple[str, ...], sizes: Sizes | None) -> Runnable:
+        key = (signature, outputs)
         if sizes and self.rebinds is not None:
             plan = self._rebound(self.rebinds, signature, sizes, outputs)
             if plan is not None:
@@ -87,11 +103,15 @@ class Plans:
         with self._lock:
             pending = self._pending.setdefault(key, forking.lock())
         try:
-            with pending:
+            while not pending.acquire(timeout=_LOOK_SECONDS):
+                check_compile()
+            try:
                 plan = self._plans.get(key)
                 if plan is None:
                     plan = self._compile(signature, outputs)
                     self._put(key, plan)
+            finally:
+                pending.release()
         finally:
             with self._lock:
                 self._pending.pop(key, None)

@@ -110,7 +110,7 @@ class Runner:
                 return dict(zip(recent.names, recent.plan.run(arrays, threads.team(), request), strict=True))
         names = recent.names if same and recent is not None else self.interface.select(outputs)
         arrays, signature, sizes = self.checked(inputs)
-        plan = self.plans.get(signature, names, sizes)
+        plan = self.plans.get(signature, names, sizes, request)
         self.plans.hot = (signature, names)
         argument = None if outputs is None else list(outputs)
         self.recent = RecentRun(argument, names, self.interface.cached_signature(arrays), plan)
@@ -175,7 +175,7 @@ class Runner:
         self, checked: Checked, names: tuple[str, ...], threads: Threads, request: Request
     ) -> dict[str, Array]:
         arrays, signature, sizes = checked
-        plan = self.plans.get(signature, names, sizes)
+        plan = self.plans.get(signature, names, sizes, request)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
 
     def run_giving(
@@ -196,7 +196,7 @@ class Runner:
         rebinds = self.plans.rebinds
         executable = None if rebinds is None or sizes is None else own.bind(rebinds, signature, sizes, names)
         if executable is None:
-            plan = self.plans.get(signature, names, sizes)
+            plan = self.plans.get(signature, names, sizes, request)
             found: Executable | None = getattr(plan, "executable", None)
             if found is None or not found.given:
                 return plan.run(arrays, threads.team(), request)
