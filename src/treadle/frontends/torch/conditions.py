@@ -22,15 +22,19 @@ from treadle.graph.shape import StaticShape
 MOST_CHARACTERS = 1 << 12
 """The longest text of a condition."""
 
-MOST_POWER = 64
-"""The largest exponent of a number."""
+MOST_BITS = 1 << 12
+"""The largest number of bits of a power."""
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Return base ** exponent. Raises Unsupported for large exponents."""
-    if not is_expression(exponent) and abs(exponent) > MOST_POWER:
-        raise Unsupported(f"its condition on sizes has the power {exponent}")
+    """Return base ** exponent. Raises Unsupported for results that are too large."""
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > MOST_BITS:
+        raise Unsupported(f"its condition on sizes has a power of more than {MOST_BITS} bits")
     return power(base, exponent)
+
+
+def _as_float(number: Any) -> Any:
+    return number if is_expression(number) else float(number)
 
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -53,14 +57,14 @@ _RELATIONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Max": maximum,
     "Min": minimum,
-    "float": lambda number: number if is_expression(number) else float(number),
+    "float": _as_float,
     "math.ceil": math.ceil,
     "math.floor": floor_int,
     "math.sqrt": root,
     "math.trunc": truncated,
     "max": maximum,
     "min": minimum,
-    "torch.sym_float": lambda number: number if is_expression(number) else float(number),
+    "torch.sym_float": _as_float,
 }
 """The functions that PyTorch writes into conditions, by name."""
 
@@ -74,17 +78,21 @@ class Conditions:
         Raises Unsupported for a text that is no expression.
         """
         self._paths = paths
-        self._parsed = [tree for tree in map(_parsed, texts) if not _is_about_broadcasting(tree)]
+        self._parsed = {text: tree for text in texts if not _is_about_broadcasting(tree := _parsed(text))}
 
     def check(self, shapes: Mapping[str, StaticShape]) -> None:
         """Check the conditions for the `shapes` of the inputs; what is unknown is assumed, by guards.
 
         Raises ShapeError if one does not hold, Unsupported if it cannot be computed.
         """
-        for tree in self._parsed:
-            if not self._value(tree, shapes):
+        for text, tree in self._parsed.items():
+            try:
+                holds = self._value(tree, shapes)
+            except (ArithmeticError, RecursionError, TypeError) as error:
+                raise Unsupported(f"its condition on sizes {text[:80]!r} has no value: {error}") from None
+            if not holds:
                 raise ShapeError(
-                    f"the exported program computes other results than its module except where {ast.unparse(tree)}: "
+                    f"the exported program computes other results than its module except where {text}: "
                     "PyTorch's exporter decided by the example's sizes; pass such sizes, or export it for these"
                 )
 

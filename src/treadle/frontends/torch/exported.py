@@ -67,7 +67,6 @@ class _Program:
         self._refuse_writes(faults)
         self.inputs = tuple(self._inputs(faults))
         self.dims = declared(self._sizes(), self._program.range_constraints)
-        self._conditions = Conditions([], {})
         try:
             self._conditions = Conditions(texts, self._paths())
         except Unsupported as fault:
@@ -141,9 +140,13 @@ class _Program:
 
     def build(self, forms: Sequence[Form]) -> Graph:
         """Returns the graph for inputs of these dtypes and shapes."""
-        self._conditions.check({value.name: shape for value, (_, shape) in zip(self.inputs, forms, strict=True)})
-        graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
+        try:
+            self._conditions.check({value.name: shape for value, (_, shape) in zip(self.inputs, forms, strict=True)})
+        except Unsupported as fault:
+            faults.add(self.title, fault)
+        faults.raise_all(self.title)
+        graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         importer = Importer(graph, faults, fx.run)
         boxes = {value.name: Box(value, owner=f"its input {value.name!r}") for value in given}
         args = [self._argument(node, importer, boxes, faults) for node in self._placeholders()]
