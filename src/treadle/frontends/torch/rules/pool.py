@@ -9,7 +9,7 @@ import numpy as np
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
-from treadle.graph.dim import divides, equals, floor_int, is_expression
+from treadle.graph.dim import equals, floor_int, is_expression
 from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 
@@ -92,6 +92,7 @@ def _is_whole(b: Builder, x: Value, rank: int, kernel: Sizes, padding: Sizes, di
 
 
 def _whole(b: Builder, op: str, x: Value, rank: int) -> Value:
+    """Returns `x` reduced by `op` along its last `rank` axes."""
     axes = range(b.rank(x) - rank, b.rank(x))
     return b.reduce(op, x, tuple(axes), keepdims=True)
 
@@ -99,7 +100,8 @@ def _whole(b: Builder, op: str, x: Value, rank: int) -> Value:
 def adaptive(kind: str, rank: int) -> Rule:
     """Returns the rule of adaptive pools.
 
-    Pooling to size 1 is a reduction, to sizes that divide the input a pool, to others a product with averaging weights.
+    Pooling to size 1 is a reduction, and to sizes that divide the input a pool. To others, means are products with
+    averaging weights, and maxima, like all pools of open sizes, are reductions of slices.
     """
     op = "reduce_mean" if kind == "avg" else "reduce_max"
 
@@ -108,18 +110,17 @@ def adaptive(kind: str, rank: int) -> Rule:
         sizes = shape[len(shape) - rank :]
         given = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
         outputs = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
-        axes = tuple(range(len(shape) - rank, len(shape)))
         if all(out == 1 for out in outputs):
-            return b.reduce(op, input, axes, keepdims=True)
+            return _whole(b, op, input, rank)
         if all(equals(out, size) for size, out in zip(sizes, outputs, strict=True)):
             return input
         if any(map(is_expression, outputs)):
             raise Unsupported("it pools to a size that is known only when the graph runs, other than that of its input")
-        if all(out and divides(out, size) for size, out in zip(sizes, outputs, strict=True)) and not is_open(sizes):
+        if not is_open(sizes) and all(out and size % out == 0 for size, out in zip(sizes, outputs, strict=True)):
             kernel = tuple(size // out for size, out in zip(sizes, outputs, strict=True))
             return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
         x = input
-        for axis, size, out in zip(axes, sizes, outputs, strict=True):
+        for axis, (size, out) in enumerate(zip(sizes, outputs, strict=True), len(shape) - rank):
             by_slices = kind == "max" or is_expression(size)
             x = _reduced_windows(b, op, x, axis, out) if by_slices else _means(b, x, axis, size, out)
         return x
