@@ -131,11 +131,11 @@ def result_dtypes(node: Node, count: int, values: Sequence[Value]) -> list[DType
     """
     declared = node.attr("Tout", node.attr("T", None))
     if isinstance(declared, list) and len(declared) >= count and all(isinstance(item, DType) for item in declared):
-        if len(values) != count:
-            return declared[:count]
-        # A variable is declared as a handle, and passed as its value.
-        each = zip(declared, values, strict=False)
-        return [value.known_dtype if dtype is string else dtype for dtype, value in each]
+        declared = declared[:count]
+        if len(values) == count:  # a variable is declared as a handle, and passed as its value
+            pairs = zip(declared, values, strict=True)
+            declared = [value.known_dtype if dtype is string else dtype for dtype, value in pairs]
+        return declared
     if isinstance(declared, DType):
         return [declared] * count
     if len(values) == count:

@@ -1,4 +1,4 @@
-"""Reads frozen graphs from bytes, files, text form and messages. No other module of the front end opens files."""
+"""Reads frozen graphs from bytes, files, text form and messages."""
 
 from __future__ import annotations
 
