@@ -42,11 +42,11 @@ def checkpoint_files(folder: Path) -> list[str]:
         return []
 
 
-def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
+def read_file(path: str | bytes, title: str, wanted: str, advice: str, most: float = MAX_BYTES) -> bytes:
     """Returns the content of the file `path`, which messages call `title`.
 
-    Raises ModelFormatError if it cannot be read, is no regular file (`wanted` says what it should be) or is larger
-    than protobuf allows (`advice` says what to do then).
+    Raises ModelFormatError if it cannot be read, is no regular file (`wanted` says what it should be) or has more than
+    `most` bytes (`advice` says what to do then).
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,7 +54,7 @@ def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ModelFormatError(f"{title} is no regular file; wanted {wanted}")
-            check_size(status.st_size, title, wanted, advice)
+            check_size(status.st_size, title, wanted, advice, most)
             return file.read(status.st_size)
     except OSError as error:
         raise ModelFormatError(
@@ -65,23 +65,24 @@ def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
         raise ModelFormatError(f"{title} cannot be read: {error}") from None
 
 
-def map_file(path: str | bytes, title: str, wanted: str, advice: str) -> memoryview:
+def map_file(path: str | bytes, title: str, wanted: str, advice: str, most: float = MAX_BYTES) -> memoryview:
     """Returns the content of the file `path` like read_file(), but mapped where that is possible."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return memoryview(read_file(path, title, wanted, advice))
+        return memoryview(read_file(path, title, wanted, advice, most))
     try:
         status = os.fstat(handle)
-        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= MAX_BYTES:
+        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= most:
             with suppress(OSError, ValueError):
                 return mapped(handle, title)
     finally:
         os.close(handle)
-    return memoryview(read_file(path, title, wanted, advice))
+    return memoryview(read_file(path, title, wanted, advice, most))
 
 
-def check_size(size: int, title: str, wanted: str, advice: str) -> None:
-    """Raise ModelFormatError if `size` bytes are more than protobuf allows."""
-    if size > MAX_BYTES:
-        raise ModelFormatError(f"{title} has {size} bytes; {wanted} has at most {MAX_BYTES} (2 GiB): {advice}")
+def check_size(size: int, title: str, wanted: str, advice: str, most: float = MAX_BYTES) -> None:
+    """Raise ModelFormatError if `size` bytes are more than `most`."""
+    if size > most:
+        allowed = f"{most} ({most / 2**30:.0f} GiB)"
+        raise ModelFormatError(f"{title} has {size} bytes; {wanted} has at most {allowed}: {advice}")

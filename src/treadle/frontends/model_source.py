@@ -71,6 +71,7 @@ class ModelSource:
         folder = folder_of(self.path)
         self._file = self.path if folder is None else folder / SAVED_MODEL
         self.suffix = "" if self._file is None else self._file.suffix
+        self._follows = folder is not None
         self._digests = digests
         self._load: Callable[[], Graph | Template | FormedModel] | None = partial(load, model, **options)
         self._lock = forking.lock()
@@ -124,7 +125,7 @@ class ModelSource:
             digest = _hashed(self._file)[0]
             if digest != self.digest or not self._external:
                 return digest == self.digest
-            stamps, content = _content_digest(self._file, digest, self._external, None)
+            stamps, content = _content_digest(self._file, digest, self._external, None, follow_links=self._follows)
         except OSError:
             return False
         return stamps.keys() | {self._file} == self._stamps.keys() and self._named(content) == self.content_digest
@@ -144,7 +145,7 @@ class ModelSource:
         """Let `content_digest` cover the external data `files`."""
         assert self._file is not None
         self._external = files
-        stamps, content = _content_digest(self._file, self.digest, files, self._digests)
+        stamps, content = _content_digest(self._file, self.digest, files, self._digests, follow_links=self._follows)
         self.content_digest = self._named(content)
         self._stamps.update(stamps)
 
@@ -221,20 +222,22 @@ def _with_reader(digest: str | None, reader: str, options: str) -> str | None:
 
 
 def _content_digest(
-    path: Path, digest: str | None, files: Sequence[str], digests: DigestStore | None
+    path: Path, digest: str | None, files: Sequence[str], digests: DigestStore | None, *, follow_links: bool
 ) -> tuple[dict[Path, Stamp], str | None]:
     """Return the stamps of the external data `files` of the model at `path`, and the digest of all.
 
-    The digest is None if a file cannot be read or is reached by a symbolic link: loading the model says what is wrong.
+    The digest is None if a file cannot be read: loading the model says what is wrong. An ONNX model names files of its
+    choice, so loading it refuses symbolic links. The files of a SavedModel have fixed names: `follow_links`.
     """
     if not files or digest is None:
         return {}, digest
-    folder = Path(os.path.realpath(path.parent))
+    folder = path.parent if follow_links else Path(os.path.realpath(path.parent))
     stamps: dict[Path, Stamp] = {}
     total = hashlib.sha256(digest.encode())
     for location in files:
         file = folder / location
-        found, stamp = _hashed(file, digests) if Path(os.path.realpath(file)) == file else (None, ())
+        readable = follow_links or Path(os.path.realpath(file)) == file
+        found, stamp = _hashed(file, digests) if readable else (None, ())
         if found is None:
             return stamps, None
         stamps[file] = stamp

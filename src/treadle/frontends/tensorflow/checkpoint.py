@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class Checkpoint:
             raise Fault(f"{self._title} names shard {number} of {self._shards}")
         if number not in self._maps:
             path = shard_path(self._prefix, number, self._shards)
-            self._maps[number] = map_file(str(path), f"the shard {path.name}", WANTED, ADVICE)
+            self._maps[number] = map_file(str(path), f"the shard {path.name}", WANTED, ADVICE, math.inf)
         return self._maps[number]
 
     def _parsed(self, message: Any, content: bytes, what: str) -> Any:

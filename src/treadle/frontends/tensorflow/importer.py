@@ -27,7 +27,7 @@ PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 VARIABLES = (*HANDLES, "AssignVariableOp", "Assign", "RestoreV2")
 TABLES = ("HashTable", "HashTableV2", "LookupTableFind", "LookupTableFindV2", "MutableHashTableV2")
 TABLE = "treadle has no tables of keys and values; look keys up before the model"
-FREEZE = "the graph holds variables and not their values; freeze it first (see the guide for users of TensorFlow)"
+FOLDER = "the graph holds variables and not their values; save it as a SavedModel, and load that folder"
 
 
 def import_graph(
@@ -91,6 +91,7 @@ class _Model:
             except Fault as fault:
                 faults.add("the graph", fault)
         self._whole = body
+        self._places = {name: place for place, name in enumerate(body.nodes)}
 
     def choose(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
         """Choose inputs and outputs, and report the faults of the nodes between. Raises Fault for impossible names."""
@@ -111,8 +112,7 @@ class _Model:
             raise Fault(f"no output depends on the input {', '.join(map(repr, unread))}")
         places = list(given.items())
         if inputs is None:
-            at = {name: place for place, name in enumerate(self._whole.nodes)}
-            places.sort(key=lambda item: at.get(item[0][0], 0))
+            places.sort(key=lambda item: self._places.get(item[0][0], 0))
         self._accept(dict(places), nodes)
 
     def choose_signature(self, saved: SavedGraph) -> None:
@@ -130,16 +130,17 @@ class _Model:
         if any(node.op in HANDLES for node in nodes):
             checkpoint = Checkpoint(saved.checkpoint)
             self._body.nodes.update(with_values(self._body, nodes, checkpoint.array, self._faults))
-        self._accept(given, [self._body.nodes[node.name] for node in nodes])
+            nodes = [self._body.nodes[node.name] for node in nodes]
+        # variables without values are faults already
+        self._accept(given, [node for node in nodes if node.op not in HANDLES])
 
     def _accept(self, given: dict[Ref, str], nodes: list[Node]) -> None:
         """Make `given` the inputs, by their names, and report the faults of `nodes`, which outputs depend on."""
-        at = {name: place for place, name in enumerate(self._whole.nodes)}
         self._given = list(given)
         symbols = _Symbols()
         for ref, name in given.items():
             self._input(ref, name, symbols)
-        nodes.sort(key=lambda node: at.get(node.name, len(at)))
+        nodes.sort(key=lambda node: self._places.get(node.name, len(self._places)))
         self._check([node for node in nodes if (node.name, 0) not in given or node.op not in PLACEHOLDERS])
         if not self._faults:
             sorted_nodes(nodes, given)
@@ -182,7 +183,7 @@ class _Model:
             if node.op not in NODES and node.op not in STRUCTURE and node.op not in (SIDES, FRAME, "_Arg"):
                 unknown.setdefault(node.op, []).append(node.name)
         for op, found in unknown.items():
-            advice = FREEZE if op in VARIABLES else TABLE if op in TABLES else "treadle does not have this op"
+            advice = FOLDER if op in VARIABLES else TABLE if op in TABLES else "treadle does not have this op"
             more = f" and {len(found) - 8} more" if len(found) > 8 else ""
             self._faults.add(f"op {op} (nodes {', '.join(map(repr, found[:8]))}{more})", Unsupported(advice))
 
@@ -203,7 +204,7 @@ class _Model:
         return found
 
     def _parts(self, node: Node, parent: Body, visited: set[str]) -> list[tuple[Body, list[Ref], dict[Ref, None]]]:
-        """Return the parts that a branch or loop runs: body, results, operands. Functions in `seen` are skipped."""
+        """Return the parts that a branch or loop runs: body, results, operands. Functions in `visited` are skipped."""
         if node.op == FRAME:
             return [(parent, wanted, given) for wanted, given in frame_parts(node)]
         if node.op == SIDES:

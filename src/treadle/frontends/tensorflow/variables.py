@@ -7,6 +7,7 @@ the results of RestoreV2 to variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from treadle import dtypes
@@ -68,6 +69,7 @@ def _checked(node: Node, array: Array) -> Array:
 def _keys(body: Body) -> dict[str, str]:
     """Return the key of the checkpoint for each variable that the graph restores, by the name of its node."""
     found: dict[str, str] = {}
+    texts = cache(lambda ref: _texts(ref, body))
     for node in body.nodes.values():
         if node.op not in ("Assign", "AssignVariableOp") or len(node.inputs) < 2:
             continue
@@ -75,7 +77,7 @@ def _keys(body: Body) -> dict[str, str]:
         restore = body.nodes.get(source)
         if handle[0] not in body.nodes or restore is None or restore.op != "RestoreV2" or len(restore.inputs) < 3:
             continue
-        names, slices = (_texts(ref, body) for ref in restore.inputs[1:3])
+        names, slices = map(texts, restore.inputs[1:3])
         if index < len(names) and not (index < len(slices) and slices[index]):
             found[handle[0]] = names[index]
     return found

@@ -53,14 +53,14 @@ def test_an_op_inside_a_function_is_listed_too() -> None:
 
 
 @pytest.mark.parametrize("op", ["VariableV2", "VarHandleOp"])
-def test_a_graph_with_variables_must_be_frozen(op: str) -> None:
+def test_a_graph_without_the_values_of_its_variables(op: str) -> None:
     """
     The values of variables are in a checkpoint, not in the graph.
     """
     w = Writer()
     w.node("Neg", w.node(op, T=None), name="y")
 
-    with pytest.raises(UnsupportedModelError, match="freeze it first"):
+    with pytest.raises(UnsupportedModelError, match="save it as a SavedModel, and load that folder"):
         load(w.bytes())
 
 
