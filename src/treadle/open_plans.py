@@ -302,7 +302,7 @@ class OpenPlans:
             if found is not None:
                 return found
             empty = self._empty(model, sizes)
-            if len(empty) == len(sizes):
+            if not sizes:
                 return None
             if hints is not None and not empty and not self._held(outputs):
                 first = self.compile(model, outputs, hints)

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import treadle
 from tests.models import test_computed_fractions as fractions
 from tests.models.test_computed_sizes import WIDTH, chain, first, modelled, rows, top
+from tests.models.test_data_python import counted_terms, found_after_python, multiplied_rows, places
 from tests.models.test_data_sizes import chosen_rows
 from tests.models.test_data_sizes import rows as chosen
 
@@ -45,6 +46,9 @@ MODELS = {
         lambda: fractions.modelled(fractions.resized_by_scales, fractions.OPEN),
         [fractions.image(12, 14, 5), fractions.image(9, 22, 9), fractions.image(15, 11, 3)],
     ),
+    "Python behind": (multiplied_rows, [{"x": chosen(count)} for count in (5, 9, 24)]),
+    "Python between": (found_after_python, [{"x": chosen(count)} for count in (5, 9, 24)]),
+    "Python of the reference": (counted_terms, [{"x": places(*at)} for at in ((1, 3), (4,), (1, 2, 3))]),
     "a chain": (chain, [dict(given) for given in rows(20, 14)]),
 }
 
@@ -59,10 +63,11 @@ def test_a_later_session_compiles_nothing(name: str) -> None:
 
 
 def test_sizes_that_no_stored_plan_serves_are_compiled_and_stored() -> None:
-    """Nothing found is a case of its own."""
+    """Nothing found is a case of its own, which the third session finds on disk."""
     check(chosen_rows("n"), [{"x": chosen(5)}])
-    second = check(chosen_rows("n"), [{"x": chosen(7)}, {"x": chosen(0)}, {"x": chosen(3)}])
-    assert second.compiles > 0
+    feeds = [{"x": chosen(count)} for count in (7, 0, 3)]
+    assert check(chosen_rows("n"), feeds).compiles > 0
+    assert check(chosen_rows("n"), feeds).compiles == 0
 
 
 def test_plans_of_a_stored_model_are_shown() -> None:

@@ -378,7 +378,8 @@ def _is_planned(rest: _Rest, cut: _Cut, search: Search) -> bool:
         return True
     if any(node.op in BODIES for node in cut.later):
         return dims_of_results(*opened, search) is not None
-    return all(map(_is_certain, cut.later))
+    inferred = {node.name for node in opened[0].nodes if all(map(is_known, node.outputs))}
+    return all(_is_certain(node) or (node.op == "call" and node.name in inferred) for node in cut.later)
 
 
 def _serves_all_sizes(rest: _Rest, cut: _Cut, opened: tuple[Graph, Facts] | None) -> bool:

@@ -89,6 +89,14 @@ def _product(right: int) -> ShapeRule:
     return rule
 
 
+def _counts_of_terms(node: OnnxNode, shapes: Sequence[StaticShape | None]) -> Shapes:
+    """A number for each of the terms, in place of the last axis."""
+    places = node.integers("ngram_indexes")
+    if not places:
+        raise ShapeError("its attribute `ngram_indexes` must name a place")
+    return [(*_need(shapes, 0, 1)[:-1], max(places) + 1)]
+
+
 RULES: dict[str, ShapeRule] = {
     "Attention": _attention,
     "Bernoulli": _like_first,
@@ -123,6 +131,7 @@ RULES: dict[str, ShapeRule] = {
     "RotaryEmbedding": _like_first,
     "Scaler": _like_first,
     "TensorScatter": _like_first,
+    "TfIdfVectorizer": _counts_of_terms,
 }
 
 
