@@ -2,7 +2,8 @@
 
 A variable that every iteration adds a constant to is no carried value: its value follows from the number of the
 iteration. Where the test compares such variables with numbers, it is the limit of the loop. Items that are read at such
-a variable are those of a sliced value, and items that are written at one are those of a stacked value.
+a variable are those of a sliced value, and items that are written at one are those of a stacked value. An item that
+every iteration writes is a carried value.
 """
 
 from __future__ import annotations
@@ -49,11 +50,15 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """Where a loop writes a list: its items before the loop, the first index, and how many items there are after it."""
+    """Where a loop writes a list: its items before the loop, the first index, and how many items there are after it.
+
+    If `repeats`, every iteration writes the item at the first index.
+    """
 
     items: Items
     first: int
     count: int
+    repeats: bool = False
 
 
 class CoreLoop:
@@ -101,32 +106,41 @@ class CoreLoop:
         reads, writes = self._reads(e), self._writes()
         if reads is None or writes is None:
             return None
-        stacked = [self._body.outputs[slot] for _, slot in self._split.writes]
+        written = [self._body.outputs[slot] for _, slot in self._split.writes]
+        repeated, stacked = (
+            [value for value, write in zip(written, writes, strict=True) if write.repeats is repeats]
+            for repeats in (True, False)
+        )
+        kept = [self._before(e, write, value) for write, value in zip(writes, written, strict=True) if write.repeats]
         padded = not self._limit.is_whole and bool(stacked)
         if padded and not self._is_small(stacked):
             return None
         captured = [place for place in range(len(plain)) if place not in carried]
-        self._rewrite(carried, captured, stacked)
+        self._rewrite(carried, captured, repeated, stacked)
         whole, most = self._limit.is_whole, self._limit.most
         operands = [
             None if most is None else e.sizes(most, dtypes.i64),
             None if whole else condition,
             *(plain[place] for place in carried),
+            *kept,
             *reads,
             *(plain[place] for place in captured),
         ]
-        attrs = {"body": self._body, "carried": len(carried), "sliced": len(reads), "padded": padded}
-        *found, made = e.add_many("loop", operands, len(carried) + len(stacked) + 1, **attrs)
+        attrs = {"body": self._body, "carried": len(carried) + len(kept), "sliced": len(reads), "padded": padded}
+        *found, made = e.add_many("loop", operands, len(carried) + len(written) + 1, **attrs)
         results = {self._split.plain[place]: value for place, value in zip(carried, found, strict=False)}
         for place in changed:
             if place in self._counters:
                 results[self._split.plain[place]] = self._last(e, place, made)
-        lists = {
-            access.parameter: replace(
-                write.items, tensor=_filled(e, write, value, made, padded=padded), count=write.count
-            )
-            for (access, _), write, value in zip(self._split.writes, writes, found[len(carried) :], strict=True)
-        }
+        lasts, stacks = iter(found[len(carried) :][: len(kept)]), iter(found[len(carried) + len(kept) :])
+        lists: dict[int, Items] = {}
+        for (access, _), write in zip(self._split.writes, writes, strict=True):
+            if write.repeats:
+                last = next(lasts)
+                tensor = _filled(e, write, e.reshape(last, [1, *last.static_shape]), made, padded=False)
+            else:
+                tensor = _filled(e, write, next(stacks), made, padded=padded)
+            lists[access.parameter] = replace(write.items, tensor=tensor, count=write.count)
         return results, lists
 
     def _counter(self, place: int) -> Counter | None:
@@ -194,27 +208,71 @@ class CoreLoop:
 
     def _writes(self) -> list[Writes] | None:
         """Return where each write goes; None if that is not known."""
-        found: list[Writes] = []
+        writes = [
+            self._repeated_write(access, slot) or self._counted_write(access, slot)
+            for access, slot in self._split.writes
+        ]
+        found = [write for write in writes if write is not None]
+        parameters = {access.parameter for access, _ in self._split.writes}
+        return found if len(found) == len(parameters) == len(writes) else None
+
+    def _counted_write(self, access: ListAccess, slot: int) -> Writes | None:
+        """Return the write at an index that grows by 1; None for others."""
+        items, value, most = self._items[access.parameter], self._body.outputs[slot], self._limit.most
+        first = None if access.index is None else self._first(access)
+        if first is None or most is None or value.shape is None or value.dtype != items.dtype:
+            return None
+        if (items.once and items.tensor is not None) or not at_least(first, 0):
+            return None
+        count = maximum(items.count, first + most) if access.resize and self._limit.is_whole else items.count
+        if not at_least(count - first - most, 0):
+            return None
+        fills = not (self._limit.is_whole and equals(first, 0) and equals(count, most))
+        has_form = items.form() in (None, (items.dtype, value.static_shape)) and _fits(items, value.static_shape)
+        has_zeros = items.dims is not None and None not in items.dims
+        is_possible = has_form and (has_zeros or items.tensor is not None or not fills)
+        return Writes(items, first, count) if is_possible else None
+
+    def _repeated_write(self, access: ListAccess, slot: int) -> Writes | None:
+        """Return the write at an index that stays the same; None for others."""
+        items, value = self._items[access.parameter], self._body.outputs[slot]
+        index = None if access.index is None else self._repeated(access.index)
+        if index is None or not self._may_repeat(items, index, value):
+            return None
+        return Writes(items, index, items.count, repeats=True)
+
+    def _repeated(self, index: int) -> int | None:
+        """Return the index that every iteration writes; None if it changes, or is not known."""
+        place = self._place.get(index)
+        if place is not None:
+            value = self._values[index] if self._slots[place] is None else None
+        else:
+            value = source(self._body.outputs[index - len(self._values)])
+        known = None if value is None else known_sizes(value)
+        return known[0] if known is not None and len(known) == 1 else None
+
+    def _may_repeat(self, items: Items, index: int, value: Value) -> bool:
+        """Return whether a list with these items can have `value` written at `index` by every iteration."""
+        if value.shape is None or value.dtype != items.dtype or not _fits(items, value.static_shape):
+            return False
+        if items.once or not (at_least(index, 0) and at_least(items.count - index, 1)):
+            return False
+        if items.form() not in (None, (items.dtype, value.static_shape)):
+            return False
+        is_written = self._is_entered() and equals(items.count, 1)
+        return is_written or items.tensor is not None or (items.dims is not None and None not in items.dims)
+
+    def _is_entered(self) -> bool:
+        """Return whether there is a first iteration."""
         most = self._limit.most
-        for access, slot in self._split.writes:
-            items, value = self._items[access.parameter], self._body.outputs[slot]
-            first = None if access.index is None else self._first(access)
-            if first is None or most is None or value.shape is None or value.dtype != items.dtype:
-                return None
-            if (items.once and items.tensor is not None) or not at_least(first, 0):
-                return None
-            count = maximum(items.count, first + most) if access.resize and self._limit.is_whole else items.count
-            if not at_least(count - first - most, 0):
-                return None
-            form = (items.dtype, value.static_shape)
-            if items.form() not in (None, form) or not _fits(items, value.static_shape):
-                return None
-            fills = not (self._limit.is_whole and equals(first, 0) and equals(count, most))
-            if fills and items.tensor is None and (items.dims is None or None in items.dims):
-                return None
-            found.append(Writes(items, first, count))
-        parameters = [access.parameter for access, _ in self._split.writes]
-        return found if len(set(parameters)) == len(parameters) else None
+        return self._limit.is_whole and most is not None and at_least(most, 1)
+
+    def _before(self, e: Emitter, write: Writes, value: Value) -> Value:
+        """Return the item that every iteration writes, as it is before the loop; its form is that of `value`."""
+        dims = list(value.static_shape)
+        if self._is_entered():
+            return e.full(dims, 0, value.known_dtype)
+        return e.reshape(_old(e, write.items, write.first, write.first + 1, dims), dims)
 
     def _first(self, access: ListAccess) -> int | None:
         """Return the index of an access in the first iteration, if every iteration adds 1 to it."""
@@ -242,16 +300,21 @@ class CoreLoop:
         item = sum(elements(value.static_shape) * value.known_dtype.size for value in stacked)
         return not is_expression(item) and most * item <= MOST_PADDED_BYTES
 
-    def _rewrite(self, carried: Sequence[int], captured: Sequence[int], stacked: Sequence[Value]) -> None:
-        """Turn the body into that of a core loop."""
+    def _rewrite(
+        self, carried: Sequence[int], captured: Sequence[int], repeated: Sequence[Value], stacked: Sequence[Value]
+    ) -> None:
+        """Turn the body into that of a core loop. Items that are written again and again are carried, and not read."""
         body, count = self._body, len(self._split.plain)
         number = Value(body.unique_name("iteration"), dtypes.i64, ())
         for place, counter in self._counters.items():
             _count(body, number, body.inputs[place], counter.step)
         given, items = body.inputs[:count], body.inputs[count:]
         again = body.constant(np.array(True), "again") if self._limit.is_whole else body.outputs[-1]
-        body.outputs = [again, *(body.outputs[self._slots[place] or 0] for place in carried), *stacked]
-        body.inputs = [number, *(given[place] for place in carried), *items, *(given[place] for place in captured)]
+        unread = [Value(body.unique_name("item"), value.dtype, value.shape) for value in repeated]
+        after = [body.outputs[self._slots[place] or 0] for place in carried]
+        before = [given[place] for place in carried]
+        body.outputs = [again, *after, *repeated, *stacked]
+        body.inputs = [number, *before, *unread, *items, *(given[place] for place in captured)]
 
     def _last(self, e: Emitter, place: int, made: Value) -> Value:
         """Return the counter at `place` after the loop, which made `made` iterations."""
@@ -328,16 +391,20 @@ def _fits(items: Items, shape: Sequence[int]) -> bool:
     )
 
 
+def _old(e: Emitter, items: Items, start: int, stop: int, dims: Sequence[int]) -> Value:
+    """Return `items` from `start` to `stop`, of these dimensions; zeros where none was written."""
+    if items.tensor is None or not at_least(items.count - stop, 0):
+        return e.full([stop - start, *dims], 0, items.dtype)
+    return _part(e, items.tensor, start, stop, items.count)
+
+
 def _filled(e: Emitter, write: Writes, stacked: Value, made: Value, *, padded: bool) -> Value:
     """Return all items of a list after a loop that wrote `stacked`, of which the first `made` are items if `padded`."""
     length, *rest = stacked.static_shape
     first, end, count = write.first, write.first + length, write.count
 
     def old(start: int, stop: int) -> Value:
-        tensor = write.items.tensor
-        if tensor is None or not at_least(write.items.count - stop, 0):
-            return e.full([stop - start, *rest], 0, stacked.known_dtype)
-        return _part(e, tensor, start, stop, write.items.count)
+        return _old(e, write.items, start, stop, rest)
 
     if padded:
         written = e.add("lt", e.positions(length, dtypes.i64), made)

@@ -19,12 +19,19 @@ NAMES = {"i": i32, "n": i32, "a": f32, "out": string, "rows": string}
 
 
 def summing(
-    *, ends: float | None = None, read: str = "i", write: str = "i", first: int = 0, less: int = 0, filled: bool = False
+    *,
+    ends: float | None = None,
+    read: str = "i",
+    write: str = "i",
+    first: int = 0,
+    less: int = 0,
+    filled: bool = False,
+    alone: bool = False,
 ) -> Writer:
     """y = sums of the rows so far: the loop reads rows `read` and writes sums `write`, with i from `first`.
 
     It ends where i reaches the number of rows less `less`, or where the first sum is `ends` or more. The list of sums
-    begins with the rows if it is `filled`, else it is unwritten.
+    begins with the rows if it is `filled`, else it is unwritten. If it is `alone`, it has one item of any size.
     """
     w = Writer()
     test: list[tuple[Any, ...]] = [("less", "Less", ["i", "n"], {"T": i32})]
@@ -47,6 +54,8 @@ def summing(
         {"i1": "next:z:0", "n1": "n", "a1": "total:z:0", "out1": "set:output_handle:0", "rows1": "rows"},
         [
             ("one", "Const", [], {"value": np.array(1, np.int32)}),
+            ("zero", "Const", [], {"value": np.array(0, np.int32)}),
+            ("two", "Const", [], {"value": np.array(2, np.int32)}),
             ("any", "Const", [], {"value": np.array(-1, np.int32)}),
             ("next", "Add", ["i", "one:output:0"], {"T": i32}),
             ("before", "Sub", ["i", "one:output:0"], {"T": i32}),
@@ -60,7 +69,8 @@ def summing(
                    shrink_axis_mask=1)  # fmt: skip
     count = w.node("Sub", whole, w.constant(less, np.int32), T=i32)
     rows = w.node("TensorListFromTensor", x, w.ints(3), T=None, element_dtype=f32)
-    out = rows if filled else w.node("TensorListReserve", w.ints(3), whole, T=None, element_dtype=f32)
+    dims, length = (w.ints(-1), w.constant(1, np.int32)) if alone else (w.ints(3), whole)
+    out = rows if filled else w.node("TensorListReserve", dims, length, T=None, element_dtype=f32)
     start = w.constant(np.zeros(3, np.float32))
     w.node("StatelessWhile", w.constant(first, np.int32), count, start, out, rows, name="loop",
            T=[i32, i32, f32, string, string], cond=function_attr("test"), body=function_attr("step"))  # fmt: skip
@@ -72,13 +82,13 @@ def summing(
 
 def expected(x: np.ndarray, **how: Any) -> dict[str, np.ndarray]:
     """What `summing` with the same arguments computes, as TensorFlow does."""
-    offsets = {"i": 0, "next:z:0": 1, "before:z:0": -1}
-    read, write = (offsets[how.get(name, "i")] for name in ("read", "write"))
-    out = x.copy() if how.get("filled") else np.zeros_like(x)
+    offsets, places = {"i": 0, "next:z:0": 1, "before:z:0": -1}, {"zero:output:0": 0, "two:output:0": 2}
+    read, write = (how.get(name, "i") for name in ("read", "write"))
+    out = x.copy() if how.get("filled") else np.zeros_like(x[:1] if how.get("alone") else x)
     i, a = how.get("first", 0), np.zeros(3, np.float32)
     while i < len(x) - how.get("less", 0) and (how.get("ends") is None or a[0] < how["ends"]):
-        a = a + x[i + read]
-        out[i + write] = a
+        a = a + x[i + offsets[read]]
+        out[places[write] if write in places else i + offsets[write]] = a
         i += 1
     return {"y": out, "i": np.array(i, np.int32), "a": a}
 
@@ -112,6 +122,9 @@ CASES: dict[str, dict[str, Any]] = {
     "part": {"less": 1, "first": 1},
     "filled": {"less": 1, "first": 1, "filled": True},
     "apart": {"read": "next:z:0", "less": 1},
+    "again": {"write": "two:output:0"},
+    "filled again": {"write": "two:output:0", "filled": True},
+    "last": {"write": "zero:output:0", "alone": True},
 }
 
 
@@ -126,7 +139,7 @@ def test_counted_loops_over_lists(case: str, count: int) -> None:
     assert has_loop(session)
 
 
-@pytest.mark.parametrize("case", ["all", "next", "filled"])
+@pytest.mark.parametrize("case", ["all", "next", "filled", "again", "filled again"])
 @pytest.mark.parametrize("ends", [0.0, 0.3, 2.5, 1e9])
 def test_data_may_end_a_loop_over_lists(case: str, ends: float) -> None:
     """
@@ -138,11 +151,12 @@ def test_data_may_end_a_loop_over_lists(case: str, ends: float) -> None:
     assert has_loop(session)
 
 
-def test_one_plan_serves_all_lengths() -> None:
-    session = session_of(summing())
+@pytest.mark.parametrize("case", ["all", "last"])
+def test_one_plan_serves_all_lengths(case: str) -> None:
+    session = session_of(summing(**CASES[case]))
     for count in (3, 8, 21, 4):
         x = rows(count)
-        check(session.run({"x": x}), expected(x))
+        check(session.run({"x": x}), expected(x, **CASES[case]))
     assert session.compiles <= 1  # none if the plan is on disk
     assert session.why_per_size() is None
 
@@ -157,6 +171,7 @@ def test_results_do_not_depend_on_threads(ends: float | None) -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
+        ({"write": "two:output:0", "alone": True}, "modify element 2 in a list with 1"),
         ({"read": "next:z:0"}, "access element 4 in a list with 4"),
         ({"write": "next:z:0"}, "modify element 4 in a list"),
     ],

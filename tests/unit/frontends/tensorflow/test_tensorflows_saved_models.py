@@ -76,6 +76,19 @@ def test_signatures(folder: Path, signature: str) -> None:
     assert check(folder, signature, [*runs, -abs(runs[0]), abs(runs[1])]).compiles == 1
 
 
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])
+@pytest.mark.parametrize("sequences", [False, True])
+def test_recurrent_layers_of_keras(tmp_path: Path, layer: str, sequences: bool) -> None:
+    """
+    One plan for all batches and lengths, also where the loop keeps the last item alone.
+    """
+    x = tf.keras.Input((None, 6))
+    tf.keras.Model(x, getattr(tf.keras.layers, layer)(5, return_sequences=sequences)(x)).export(tmp_path, verbose=False)
+    runs = [RNG.standard_normal((n, length, 6)).astype(np.float32) for n, length in ((2, 7), (3, 12), (1, 20))]
+    session = check(tmp_path, "serving_default", runs)
+    assert (session.compiles, session.why_per_size()) == (1, None)
+
+
 def test_a_lookup_and_a_loop(folder: Path) -> None:
     """
     The loop reads a variable that its caller passes.
