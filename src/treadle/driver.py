@@ -318,9 +318,15 @@ def _why_untraced(graph: Graph, options: Options) -> PerSize | None:
 
 
 def _why_unshared(facts: Facts) -> PerSize | None:
-    """Return why a plan that is valid under the guards of `facts` cannot serve several sizes; None if it can."""
-    pins = [str(guard) for guard in facts.guards if guard.pins]
-    return PerSize(f"a plan would be valid only for {' and '.join(pins)}") if pins else None
+    """Return why a plan that is valid under the guards of `facts` cannot serve several sizes; None if it can.
+
+    A size of 1 that is broadcast has a plan of its own, for all sizes of other dimensions.
+    """
+    pins = [guard for guard in facts.guards if guard.pins]
+    ones = {str(guard.symbols[0]) for guard in pins if guard.pins_to_one}
+    if all(guard.pins_to_one for guard in pins) and (not pins or facts.symbols.keys() - ones):
+        return None
+    return PerSize(f"a plan would be valid only for {' and '.join(map(str, pins))}")
 
 
 def compile_specialized(graph: Graph, options: Options) -> Runnable:

@@ -68,6 +68,12 @@ class Guard:
         return constant != 0 and all(atom.symbol is not None for product, _ in terms for atom in product)
 
     @property
+    def pins_to_one(self) -> bool:
+        """Whether it gives one symbol the value 1."""
+        terms, constant = split_constant(self.left)
+        return self.pins and len(self.symbols) == len(terms) == len(terms[0][0]) == 1 and terms[0][1] == -constant
+
+    @property
     def symbols(self) -> list[DimExpr]:
         """The symbols that it is about."""
         return list(dict.fromkeys((*symbols_of(self.left), *symbols_of(self.right))))

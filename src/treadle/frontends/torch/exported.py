@@ -111,10 +111,14 @@ class _Program:
         if names is None or spec is None or spec.num_leaves != len(nodes):
             return found
         paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(nodes, spec))
+        starred: dict[str, str] = {}
         for (kind, which, *rest), node in paths:
             name = names[which.idx] if kind.idx == 0 and which.idx < len(names) else getattr(which, "key", "")
             found[f"['{name}']{pytree.keystr(tuple(rest))}"] = node.name
-        return found
+            stem, _, number = str(name).rpartition("_")
+            if number.isdecimal():  # conditions call a_0, the first of *a, ['a'][0]
+                starred[f"['{stem}'][{number}]{pytree.keystr(tuple(rest))}"] = node.name
+        return starred | found
 
     def _sizes(self) -> list[int | torch.SymInt]:
         """Returns the sizes of all inputs."""

@@ -57,6 +57,11 @@ class Halves(nn.Module):
         return torch.mul(*x.chunk(2, 0))
 
 
+class Starred(nn.Module):
+    def forward(self, *a: Any) -> Any:
+        return a[0][: a[0].shape[0] // 2] + a[1]
+
+
 class Mapped(nn.Module):
     """A module whose forward is `function`, of one tensor [n, 6]."""
 
@@ -79,6 +84,7 @@ COMPUTED: dict[str, Any] = {
     "a decomposition": lambda x: (F.cosine_similarity(x, x + 1), x.diff(dim=0), x.tile(2, 2)),
     "a decomposed view": lambda x: x[None].movedim(0, 2).squeeze(2),
     "bounds of halves": lambda x: torch.arange(0, x.shape[0], 0.5),
+    "a pool along one axis": lambda x: F.adaptive_avg_pool2d(x[None], (None, 1)),
     "adaptive pools": lambda x: (F.adaptive_avg_pool1d(x.T[None], 4), F.adaptive_max_pool1d(x.T[None], 3)),
 }
 """Results whose sizes are computed from others."""
@@ -135,6 +141,29 @@ class TestExported:
 
         assert session.compiles == 1
         serve(session, module, [(torch.randn(n, 6),) for n in (8, 5, 12, 7, 33)])
+
+    def test_a_batch_of_one_has_a_plan_for_all_lengths(self) -> None:
+        """
+        PyTorch's decompositions decide whether a size is 1, as it may be broadcast then.
+        """
+        module = Mapped(lambda x: (x.diff(dim=1), torch.linalg.norm(x, dim=1), x.tile(1, 2, 1))).eval()
+        dims = {0: Dim("batch"), 1: Dim("length", min=4)}
+        session = treadle.Session(module, (torch.randn(2, 7, 6),), dynamic_shapes=(dims,))
+
+        for batch, length in ((3, 9), (1, 5), (1, 12), (2, 8), (1, 30)):
+            x = torch.randn(batch, length, 6)
+            assert_same(run(session, (x,)), module(x))
+        assert session.compiles <= 2
+        assert session.why_per_size() is None
+
+    def test_conditions_about_starred_arguments(self) -> None:
+        """
+        PyTorch calls the first of `*tensors` a_0 in the signature, and `['a'][0]` in conditions.
+        """
+        module = Starred().eval()
+        session = treadle.Session(module, (torch.randn(8, 6), torch.randn(1, 6)), dynamic_shapes=(({0: Dim.AUTO}, {}),))
+
+        serve(session, module, [(torch.randn(n, 6), torch.randn(1, 6)) for n in (8, 5, 12)])
 
     def test_sizes_for_which_the_exporter_decided(self) -> None:
         """

@@ -112,15 +112,18 @@ def adaptive(kind: str, rank: int) -> Rule:
         outputs = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
         if all(out == 1 for out in outputs):
             return _whole(b, op, input, rank)
-        if all(equals(out, size) for size, out in zip(sizes, outputs, strict=True)):
+        kept = [equals(out, size) for size, out in zip(sizes, outputs, strict=True)]
+        if all(kept):
             return input
-        if any(map(is_expression, outputs)):
+        if any(is_expression(out) and not same for out, same in zip(outputs, kept, strict=True)):
             raise Unsupported("it pools to a size that is known only when the graph runs, other than that of its input")
         if not is_open(sizes) and all(out and size % out == 0 for size, out in zip(sizes, outputs, strict=True)):
             kernel = tuple(size // out for size, out in zip(sizes, outputs, strict=True))
             return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
         x = input
         for axis, (size, out) in enumerate(zip(sizes, outputs, strict=True), len(shape) - rank):
+            if kept[axis - len(shape)]:
+                continue
             by_slices = kind == "max" or is_expression(size)
             x = _reduced_windows(b, op, x, axis, out) if by_slices else _means(b, x, axis, size, out)
         return x
