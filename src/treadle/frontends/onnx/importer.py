@@ -27,7 +27,6 @@ from treadle.frontends.onnx.foreign import (
 )
 from treadle.frontends.onnx.from_bytes import numbers_of_bytes
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
-from treadle.frontends.onnx.greedy_search import greedy_search
 from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
 from treadle.frontends.onnx.loops import Imported, Retries
 from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
@@ -307,10 +306,10 @@ class _Importer(ControlFlow):
         if function is not None:
             return self._called(function, proto, name, scope)
         if domain_of(proto.domain) == MICROSOFT and proto.op_type in SEARCHES:
-            nodes, result = greedy_search(proto, name, scope.versions[""])
+            nodes, names = SEARCHES[proto.op_type](proto, name, scope.versions[""])
             inner = Scope(ChainMap({}, scope.env), scope.versions, scope.prefix)
             self._nodes(nodes, inner)
-            return [self._look_up(result, inner)]
+            return [self._look_up(each, inner) for each in names]
         before = len(self._graph.nodes)
         if proto.op_type == "Identity" and isinstance(same := scope.env.get(proto.input[0]), Opaque):
             return [same]

@@ -95,6 +95,11 @@ _CONV = {
 }
 _ACTIVATION = {f"activation_{name}": _FLOAT for name in ("alpha", "beta", "gamma")} | {"activation": _STRING}
 _ATTENTION = {"mask_filter_value": _FLOAT, "num_heads": _INT, "scale": _FLOAT, "unidirectional": _INT}
+_PROCESSED = "repetition_penalty:F? vocab_mask:I? prefix_vocab_mask:I? attention_mask:I?"
+_SEARCHED = ("decoder", "eos_token_id", "pad_token_id")
+_SEARCH = dict.fromkeys(("decoder", "encoder", "init_decoder"), AttributeProto.GRAPH) | dict.fromkeys(
+    (*_SEARCHED[1:], "decoder_start_token_id", "model_type", "no_repeat_ngram_size", "vocab_size"), _INT
+)
 _STATISTICS = "output:R mean:F? inv_std_var:F? input_skip_bias_sum:R?"
 
 SIGNATURES: dict[str, Signature] = {
@@ -108,6 +113,14 @@ SIGNATURES: dict[str, Signature] = {
             | {"do_rotary": _INT, "past_present_share_buffer": _INT, "qkv_hidden_sizes": _INTS}
             | {"rotary_embedding_dim": _INT},
             "num_heads",
+        ),
+        _signature(
+            "BeamSearch",
+            f"input_ids:I max_length:I min_length:I? num_beams:I num_return_sequences:I length_penalty:F? {_PROCESSED} "
+            "decoder_input_ids:I? logits_processor:I?",
+            "sequences:I sequences_scores:F? scores:F?",
+            _SEARCH | {"early_stopping": _INT},
+            *_SEARCHED,
         ),
         _signature("BiasAdd", "X:R bias:R skip:R", "Y:R", {}),
         _signature("BiasGelu", "A:R B:R", "C:R", {}),
@@ -209,17 +222,10 @@ SIGNATURES: dict[str, Signature] = {
         ),
         _signature(
             "GreedySearch",
-            "input_ids:I max_length:I min_length:I? repetition_penalty:F? vocab_mask:I? prefix_vocab_mask:I? "
-            "attention_mask:I?",
+            f"input_ids:I max_length:I min_length:I? {_PROCESSED}",
             "sequences:I",
-            {
-                **dict.fromkeys(("decoder", "encoder", "init_decoder"), AttributeProto.GRAPH),
-                **dict.fromkeys(("decoder_start_token_id", "eos_token_id", "model_type", "no_repeat_ngram_size"), _INT),
-                **dict.fromkeys(("pad_token_id", "vocab_size"), _INT),
-            },
-            "decoder",
-            "eos_token_id",
-            "pad_token_id",
+            _SEARCH,
+            *_SEARCHED,
         ),
         _signature("NGramRepeatBlock", "input_ids:L scores:F", "scores_out:F", {"ngram_size": _INT}, "ngram_size"),
         _signature("NhwcConv", "X:R W:R B:R?", "Y:R", _CONV),
