@@ -360,14 +360,13 @@ class InferenceSession:
         if len(given) == len(arrays) and all(_is_plain(one) for one in given.values()):
             self._checked.add(_form_of(given))
         with translated():
+            token = None if run_options is None else run_options.token
             memory = {} if binding is None else self._in_place(binding.shared)
             if binding is not None and memory:
-                token = None if run_options is None else run_options.token
                 return written_forms(self._sess).run(arrays, names, memory, binding.own, cancel=token)
-            if run_options is None:
-                return self._sess.run(arrays)
-            wanted = names if run_options.only_execute_path_to_fetches else None
-            return self._sess.run(arrays, wanted, cancel=run_options.token)
+            wanted = names if run_options is not None and run_options.only_execute_path_to_fetches else None
+            results: Mapping[str, Any] = self._sess.run(arrays, wanted, cancel=token)
+        return results
 
     def _in_place(self, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
         """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
