@@ -249,8 +249,8 @@ class Session:
     ) -> RunFuture:
         """Start a run in the background.
 
-        Arguments are checked now. The arrays are not copied, so they must not change until the future is done. A
-        process ends when its runs have ended.
+        Arguments are checked now. The arrays are not copied, so they must not change until the future is done. When
+        the process ends, runs that have not begun are cancelled, and those in progress end first.
 
         Args:
             inputs: As run() takes them.
