@@ -54,16 +54,20 @@ def test_hidden_keys_are_not_multiplied(seen: int, keys: int, queries: int, epil
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_blocks_of_queries_read_the_keys_that_they_see(target: Target) -> None:
+@pytest.mark.parametrize("queries", [96, 93])
+@pytest.mark.parametrize("epilogue", [_ADDED, _PICKED], ids=["added", "picked"])
+def test_blocks_of_queries_read_the_keys_that_they_see(epilogue: Expr, queries: int, target: Target) -> None:
     """
     Under a causal mask the first queries do not read the last keys.
     """
     k, v = _keys_and_values(96)
-    mask = np.where(np.tri(96, dtype=bool), 0, np.float32(-np.inf))[None]
-    wanted = _attention(mask, k, v, target, queries=96)
+    visible = np.tri(queries, 96, dtype=bool)[None]
+    mask = visible if epilogue is _PICKED else np.where(visible, 0, np.float32(-np.inf))
+    wanted = _attention(mask, k, v, target, epilogue, queries)
     k[:, 64:], v[:, 64:] = np.nan, np.nan
-    found = _attention(mask, k, v, target, queries=96)
+    found = _attention(mask, k, v, target, epilogue, queries)
 
+    assert not np.isnan(wanted).any()
     np.testing.assert_array_equal(found[:, :32], wanted[:, :32])
     assert np.isnan(found[:, 64:]).all()
 

@@ -281,7 +281,7 @@ class Attention:
     def _scores(
         self, matrices: Matrices, block: Block, factors: Factors, scores: ir.Value, peaks: ir.Value, keys: Index
     ) -> list[ir.Value]:
-        """The scores of the first `keys` keys. Returns the greatest one of each query; `peaks` is memory for them."""
+        """The scores of the first `keys` keys. Returns, and leaves at `peaks`, the greatest one of each query."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         lowest = Fold("peak", dtype).neutral(lanes) if matrices.sink is None else self._sink(matrices.sink)
 
@@ -307,7 +307,9 @@ class Attention:
             tops = list(key.carry)
             self._store(self._finish(raw, key.index, matrices, block, tops), start, 0, block.vectors)
             key.next(*tops)
-        return list(key.carry)
+        tops = list(key.carry)
+        self._store(tops, peaks, 0, block.vectors)
+        return tops
 
     def _product(
         self,
