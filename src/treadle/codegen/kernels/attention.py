@@ -325,7 +325,7 @@ class Attention:
         def emit(height: int, row: Index) -> None:
             left = k.at(factors.a, k.mul(row, factors.a_row), self.dtype)
             here = Factors(left, factors.a_row, factors.a_depth, factors.b, factors.b_depth)
-            steps = steps_of_a_turn(height * vectors)
+            steps = steps_of_a_turn(k, height * vectors)
             block = RegisterBlock(k, self.dtype, height, vectors, use_bf16_dot=self.spec.bf16_dot, steps=steps)
             finish(block.product(here, *depth), row)
 

@@ -98,7 +98,7 @@ class SingleQuery:
     def _scores(self, queries: Queries, keys: ir.Value, scores: ir.Value, whole: Index, count: Index) -> None:
         """Rows of `whole` scores q @ keys.T of `count` keys, by panels of transposed keys."""
         k, args, dtype, width = self.k, self.args, self.dtype, self.panel
-        product = RegisterBlock(k, dtype, 1, KEY_VECTORS, steps=steps_of_a_turn(KEY_VECTORS))
+        product = RegisterBlock(k, dtype, 1, KEY_VECTORS, steps=steps_of_a_turn(k, KEY_VECTORS))
         with loop(k, 0, count, width, name="panel") as panel:
             source = k.at(keys, k.mul(panel.index, args.k_row), dtype)
             sizes = args.depth, k.sub(count, panel.index)
@@ -160,7 +160,7 @@ class SingleQuery:
         for vectors in _WIDTHS:
             step = vectors * lanes
             end = k.add(start, k.mul(k.div(k.sub(args.width, start), step), step))
-            product = RegisterBlock(k, dtype, 1, vectors, steps=steps_of_a_turn(vectors))
+            product = RegisterBlock(k, dtype, 1, vectors, steps=steps_of_a_turn(k, vectors))
             with loop(k, start, end, step, name="columns") as block:
                 factors = Factors(powers, 0, 1, k.at(values, block.index, dtype), args.v_row)
                 for number, value in enumerate(product.product(factors, count, self.spec.whole_keys)):

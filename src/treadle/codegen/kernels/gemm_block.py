@@ -22,10 +22,6 @@ _ROWS_A_POINTER = 3
 """Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""
 
 
-_SUMS_IN_FLIGHT = 8
-"""Sums that two units with a latency of four cycles add to at a time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Prefetch:
     """What each turn of a block's loop brings into L2: `lines` cache lines, at most `most`. The first one is `offset`
@@ -50,12 +46,12 @@ class Factors:
     prefetch: Prefetch = Prefetch(0, 0, 0)
 
 
-def steps_of_a_turn(sums: int) -> int:
+def steps_of_a_turn(k: Kernel, sums: int) -> int:
     """The steps in a turn of a block that brings no data ahead.
 
     With few sums, each step waits for the additions of the one before, however many a turn has.
     """
-    return 1 if sums <= _SUMS_IN_FLIGHT else 2
+    return 1 if sums <= k.target.machine.sums_in_flight else 2
 
 
 class RegisterBlock:
