@@ -118,7 +118,7 @@ class Options:
     batch_invariant: bool = False
     """Whether no result may depend on how many images or rows are computed with it."""
     changing: dict[Graph, Changing] | None = None
-    """What was found for bodies of loops in front of what is compiled; None: nothing is."""
+    """What the graphs in front of this one found for bodies of loops; None: there are none."""
 
     @property
     def context(self) -> PassContext:

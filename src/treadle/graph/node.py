@@ -40,8 +40,7 @@ class Node:
         origins: dict[str, int] = {}
         for node in nodes:
             for name, cap in node.origins.items():
-                before = origins.get(name, 0)
-                origins[name] = min(cap, before) if cap and before else cap or before
+                origins[name] = smallest_cap((cap, origins.get(name, 0)))
         self._origins = origins
         self.max_workers = smallest_cap(origins.values())
 

@@ -13,7 +13,6 @@ from onnx import TensorProto
 
 import treadle.compat.onnxruntime as own
 from tests.compat.onnxruntime import models
-from treadle.compat.onnxruntime import peer
 from treadle.compat.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 
 
@@ -48,8 +47,7 @@ def test_what_can_be_iterated_is_no_array(ort: ModuleType, given: Any) -> None:
 def test_a_scalar_may_have_axes(ort: ModuleType, given: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", own.PeerWarning)
-        if ort is own and peer.load() is None:
-            pytest.skip("onnxruntime is not installed")
+        pytest.importorskip("onnxruntime")
         session = session_of(ort, models.same(models.FLOAT, []))
         assert session.run(None, {"a": np.array(5, np.float32)})[0].shape == ()
         (found,) = session.run(None, {"a": given})
@@ -59,8 +57,7 @@ def test_a_scalar_may_have_axes(ort: ModuleType, given: Any) -> None:
 def test_axes_of_one_name_may_differ(ort: ModuleType) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", own.PeerWarning)
-        if ort is own and peer.load() is None:
-            pytest.skip("onnxruntime is not installed")
+        pytest.importorskip("onnxruntime")
         session = session_of(ort, models.same(models.FLOAT, ["n", "n"]))
         for shape in ((2, 2), (3, 5), (4, 4)):
             x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -73,8 +70,7 @@ def test_what_departs_from_the_model_is_told_once_or_refused() -> None:
     with pytest.raises(own_state.InvalidArgument, match="input 'a' has n = 3"):
         strict.run(None, {"a": wrong})
     assert strict.runs_on == "treadle"
-    if peer.load() is None:
-        pytest.skip("onnxruntime is not installed")
+    pytest.importorskip("onnxruntime")
     session = own.InferenceSession(models.same(models.FLOAT, ["told", "told"]))
     with pytest.warns(own.PeerWarning, match="a run gives the dimension 'told' of inputs several sizes"):
         session.run(None, {"a": wrong})
