@@ -72,8 +72,8 @@ class Target:
         """Whether one instruction takes 64 bytes, in any order, out of two registers (AVX512_VBMI)."""
         return self.isa == "avx512" and "+avx512vbmi" in self.features.split(",")
 
-    def has_masked_loads(self, dtype: DType) -> bool:
-        """Whether one instruction loads some lanes of a vector of `dtype`; else LLVM emits a branch for each lane."""
+    def has_lane_masks(self, dtype: DType) -> bool:
+        """Whether one instruction loads or stores some lanes of a vector of `dtype`; else LLVM emits a branch each."""
         return self.isa == "avx512" or (self.isa == "avx2" and dtype.size >= 4)
 
     def lanes(self, dtype: DType) -> int:

@@ -19,9 +19,6 @@ _LANE_BYTES = 16
 
 _MAX_TILE = 16
 
-_SMALLEST_MASKED = 4
-"""Bytes of the smallest elements that AVX2 loads and stores by masks."""
-
 
 class Rows(NamedTuple):
     """An array in memory: the address of its first element, and the elements from one row to the next."""
@@ -100,7 +97,7 @@ def move_part(
     """
     whole_a, whole_b = (k.less(side - 1, size) for size in sizes)
     whole = k.b.and_(whole_a, whole_b)
-    if not _has_masks(k, dtype):
+    if not k.target.has_lane_masks(dtype):
         with either(k, whole) as (tile, part):
             with tile:
                 move_tile(k, target, source, dtype, side)
@@ -125,11 +122,6 @@ def _either(k: Kernel, condition: ir.Value, one: Rows, other: Rows) -> Rows:
     """`one` where `condition` holds, else `other`."""
     strides = (as_i64(each.stride) for each in (one, other))
     return Rows(k.b.select(condition, one.address, other.address), k.b.select(condition, *strides))
-
-
-def _has_masks(k: Kernel, dtype: DType) -> bool:
-    """Whether the target has loads and stores of single lanes of `dtype`."""
-    return dtype.size >= _SMALLEST_MASKED or k.target.isa == "avx512"
 
 
 def _copy_rows(k: Kernel, target: Rows, source: Rows, dtype: DType, side: int, sizes: tuple[Index, Index]) -> None:

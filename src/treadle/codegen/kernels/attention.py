@@ -144,7 +144,7 @@ class Attention:
         loads = [
             self.epilogue.operand_dtype(n) for n, kind in enumerate(spec.kinds) if spec.ragged and kind in _BY_QUERY
         ]
-        self.is_finished_in_loop = self.epilogue.is_long or not all(map(k.target.has_masked_loads, loads))
+        self.is_finished_in_loop = self.epilogue.is_long or not all(map(k.target.has_lane_masks, loads))
         """The epilogue is emitted once for all scores of a block of queries."""
         self.k_depth: Index = 1 if spec.unit_depth else self.args.k_depth
         self.v_column: Index = 1 if spec.unit_column else self.args.v_column
