@@ -25,7 +25,7 @@ class MachineModel:
     """What passes assume of a kind of CPU. Times are in ns, sizes in bytes, bandwidths in bytes a ns of one core.
 
     A figure is what kernels can expect, not a peak: `machines/README.md` says how each is measured. Sizes of caches and
-    vector registers are those of `Target`. No pass reads `load_ns`, `store_ns`, the latencies of caches and memory,
+    vector registers are those of `Target`. No pass reads `load_ns`, `store_ns`, the latencies of caches,
     `chunk_ns`, `line_ns` and `unpark_ns` so far.
 
     Attributes:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import pytest
 
 from treadle.dtypes import f32
+from treadle.graph.dim import minimum
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.guard import evaluate
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.gemm_tiles import (
     Grid,
+    Parts,
     Prefetched,
     Tile,
     choose_grid,
     choose_tile,
     cut_open_rows,
-    prefetched_panel,
+    prefetched,
 )
 from treadle.passes.lower.matmul import lower_matmul
 from treadle.plan.kernels.gemm import GemmSpec
+from treadle.plan.kernels.register_block import UNROLL, shared_lines
 from treadle.plan.target import Target
 
 SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
@@ -110,40 +113,60 @@ def test_short_products_have_blocks_of_one_height() -> None:
     assert choose_tile(64, 64, 1024, 16, 32).heights == (6, 5)
 
 
-@pytest.mark.parametrize(("blocks", "lines"), [(1, 0), (2, 6), (5, 3), (8, 2), (16, 1), (17, 0)])
+@pytest.mark.parametrize(("blocks", "lines"), [(2, 6), (5, 3), (8, 2), (16, 1), (17, 0)])
 def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
     """
-    The blocks of a chunk ask for all of a later panel together, unless there is one, which waits for memory anyway, or
-    so many that the first one's wait is nothing.
+    The blocks of a chunk ask for all of a later panel together, unless there are so many that the first one's wait is
+    nothing.
     """
-    found = prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64, in_parts=False)
+    found = prefetched(Grid(1, blocks, 1, 1, 1, 4), Parts.whole(256), 3 * 64, 256 * 3 * 64, TARGET.machine)
 
-    assert found == Prefetched(lines, lines, 2 if lines else 0)
+    assert found == Prefetched(lines, lines, 2 * 256 * 3 * 64 if lines else 0)
     assert lines == 0 or lines * blocks >= 4 * 3
+
+
+@pytest.mark.parametrize(("panels", "length"), [(1, 256), (4, 8)])
+def test_a_single_block_asks_for_what_it_reads_soon(panels: int, length: int) -> None:
+    """
+    It asks for each line once, as early as memory needs, of all panels that it reads by turns together.
+    """
+    machine = TARGET.machine
+    parts = Parts(length, panels, several=panels > 1, share=1.0)
+    found = prefetched(Grid(1, 1, 4, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, machine)
+
+    assert found.lines == found.most == UNROLL * 3
+    under_way = (found.ahead - (length * 3 * 64 if panels > 1 else 0)) * panels
+    assert 0 <= under_way - machine.memory_latency_ns * machine.memory_bytes_per_ns < 64 * panels
 
 
 def test_open_numbers_of_blocks_share_what_is_fetched_ahead() -> None:
     """
-    A kernel for any number of blocks has code for the most lines, and is told how many when sizes are known.
+    A kernel for any number of blocks has code for the most lines, and is told how many, and where, when it is bound.
     """
     facts = Facts()
     blocks = facts.symbol("blocks", 10)
-    found = prefetched_panel(Grid(1, blocks, 1, 1, blocks, 4), step_bytes=3 * 64, in_parts=False)
+    parts = Parts(8 + minimum(blocks - 1, 1) * 248, 4, several=True, share=1.0)
+    found = prefetched(Grid(1, blocks, 1, 1, blocks, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine)
+    single = prefetched(Grid(1, 1, 1, 1, 1, 4), Parts(8, 4, several=True, share=1.0), 3 * 64, 0, TARGET.machine)
 
     lines = {number: evaluate(found.lines, {"blocks": number}) for number in (1, 2, 3, 4, 5, 100)}
+    ahead = {number: evaluate(found.ahead, {"blocks": number}) for number in (1, 2, 100)}
 
-    assert lines == {1: 0, 2: 6, 3: 4, 4: 3, 5: 3, 100: 3}
-    assert found.most == 6
+    assert lines == {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 100: 3}
+    assert found.most == 12
+    assert set(lines.values()) == set(shared_lines(12))
+    assert ahead == {1: single.ahead, 2: 256 * 3 * 64, 100: 256 * 3 * 64}
 
 
-@pytest.mark.parametrize(("blocks", "lines"), [(1, 0), (5, 3), (40, 1)])
+@pytest.mark.parametrize(("blocks", "lines"), [(5, 3), (40, 1)])
 def test_chunks_of_products_in_parts_ask_for_the_next_panel(blocks: int, lines: int) -> None:
     """
     However many blocks there are: what a part of the depth takes is read soon.
     """
-    assert prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), 3 * 64, in_parts=True) == Prefetched(
-        lines, lines, 1 if lines else 0
-    )
+    parts = Parts(64, 4, several=True, share=0.25)
+    found = prefetched(Grid(1, blocks, 1, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine)
+
+    assert found == Prefetched(lines, lines, 256 * 3 * 64)
 
 
 @pytest.mark.parametrize(("size", "asked"), [(768, False), (2048, True)])

@@ -250,10 +250,9 @@ class Product:
         `first_spilled`."""
         k, args, dtype = self.k, self.args, self.dtype
         row = self.blocks.first_row(number)
-        most, panels = self.spec.prefetch_lines, self.spec.prefetch_panels
+        most = self.spec.prefetch_lines
         lines: Index = args.prefetch_lines if self.spec.open_rows else most
-        ahead = k.mul(args.b_panel, panels * dtype.size)
-        prefetch = Prefetch(most, lines, k.add(ahead, k.mul(k.mul(position, lines), LINE)))
+        prefetch = Prefetch(most, lines, k.add(args.prefetch_ahead, k.mul(k.mul(position, lines), LINE)))
         left = k.at(a.address, k.mul(k.sub(row, a.first), a.row), dtype)
         factors = Factors(left, a.row, a.depth, panel.right, panel.b_depth, prefetch)
         target = k.at(c, k.add(k.mul(row, args.out_row), panel.column), self.epilogue.result)

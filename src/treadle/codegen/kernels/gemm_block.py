@@ -15,7 +15,7 @@ from treadle.codegen.emit.types import I8
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.codegen.emit.vnni import dot_of_pairs, load_vnni_left, load_widened_pairs, vnni_dot
 from treadle.dtypes import DType
-from treadle.plan.kernels.register_block import UNROLL
+from treadle.plan.kernels.register_block import UNROLL, shared_lines
 from treadle.plan.target import LINE
 
 _ROWS_A_POINTER = 3
@@ -119,14 +119,17 @@ class RegisterBlock:
             carry = list(turn.carry)
         return carry[: len(sums)]
 
-    def _prefetch(self, b: ir.Value, wanted: Prefetch, line: int = 0) -> None:
-        """Prefetches the lines from number `line` on for the turn that reads the right factor at `b`."""
+    def _prefetch(self, b: ir.Value, wanted: Prefetch, done: int = 0) -> None:
+        """Prefetches the lines from number `done` on for the turn that reads the right factor at `b`."""
         k = self.k
-        if line == wanted.most:
+        if done == wanted.most:
             return
-        with nullcontext() if isinstance(wanted.lines, int) else when(k, k.less(line, wanted.lines)):
-            prefetch(k, b, k.add(wanted.offset, line * LINE))
-            self._prefetch(b, wanted, line + 1)
+        is_known = isinstance(wanted.lines, int)
+        end = wanted.most if is_known else next(each for each in shared_lines(wanted.most) if each > done)
+        with nullcontext() if is_known else when(k, k.less(done, wanted.lines)):
+            for line in range(done, end):
+                prefetch(k, b, k.add(wanted.offset, line * LINE))
+            self._prefetch(b, wanted, end)
 
     def _steps(self, factors: Factors, spacing: int, carry: list[ir.Value], steps: int) -> list[ir.Value]:
         """The loop's variables after `steps` steps: sums, pointers to every `spacing`th row of a, pointer to b."""

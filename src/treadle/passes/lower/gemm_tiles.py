@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from treadle.graph.dim import ceil_div, computed, hint_of, is_expression, maximum, minimum
 from treadle.passes.lower import searches
-from treadle.plan.kernels.register_block import UNROLL
+from treadle.plan.kernels.register_block import MOST_SHARERS, UNROLL
+from treadle.plan.machine import MachineModel
 from treadle.plan.target import LINE, Target
 
 MAX_ROWS = 9
@@ -37,8 +39,6 @@ _USUAL_DEPTH = 256
 _SHORT = 128
 _UNEVEN = 1.03
 """What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
-
-_MOST_OPEN_SHARERS = 4
 
 _MOST_SHARERS = 16
 """Where more blocks than this use a panel, the time in which the first one waits for it matters little."""
@@ -284,32 +284,47 @@ def choose_grid(
 
 @dataclass(frozen=True, slots=True)
 class Prefetched:
-    """What each turn of a block prefetches: `lines` cache lines, at most `most`, of the panel that is multiplied
-    `panels` later."""
+    """What each turn of a block prefetches: `lines` cache lines, at most `most`; the chunk's first block those `ahead`
+    bytes behind what the turn reads of the right factor, each further one the next ones."""
 
     lines: int
     most: int
-    panels: int
+    ahead: int
 
 
 NO_PREFETCH = Prefetched(0, 0, 0)
 
 
-def prefetched_panel(grid: Grid, step_bytes: int, *, in_parts: bool) -> Prefetched:
-    """How the blocks of a chunk prefetch a later packed panel, of which a row is `step_bytes` long.
+def prefetched(grid: Grid, parts: Parts, step_bytes: int, panel_bytes: int, machine: MachineModel) -> Prefetched:
+    """What the blocks of a chunk prefetch of packed panels of `panel_bytes`, of which a row is `step_bytes` long.
 
-    They prefetch the whole panel together: not the next one, which another worker may have begun by then, but the one
-    behind it. The memory behind the last panel of a constant may be the next constant; if it is not, no harm is done. A
-    single block always waits for memory, and gains nothing from a prefetch. Chunks of products in parts are longer, and
-    prefetch the next panel. Where the number of blocks is open, up to four share the work, and further ones do as much.
+    Several blocks prefetch a whole panel together: not the next one, which another worker may have begun by then, but
+    the one behind it. The memory behind the last panel of a constant may be the next constant; if it is not, no harm is
+    done. Chunks of products in parts are longer, and prefetch the next panel. Where the number of blocks is open, up to
+    four share the work, and further ones do as much. A single block prefetches what it reads itself soon.
     """
     turn_lines = -(-UNROLL * step_bytes // LINE)
-    later = 1 if in_parts else 2
+    later = panel_bytes * (1 if parts.several else 2)
+    soon = _bytes_ahead(parts, step_bytes, machine)
     if is_expression(grid.blocks):
-        shared = ceil_div(turn_lines, minimum(grid.blocks, _MOST_OPEN_SHARERS))
         several = minimum(grid.blocks - 1, 1)
-        return Prefetched(several * shared, -(-turn_lines // 2), later)
-    if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not in_parts):
+        lines = ceil_div(turn_lines, minimum(grid.blocks, MOST_SHARERS))
+        return Prefetched(lines, turn_lines, soon + several * (later - soon))
+    if grid.blocks == 1:
+        return Prefetched(turn_lines, turn_lines, soon)
+    if grid.blocks > _MOST_SHARERS and not parts.several:
         return NO_PREFETCH
     lines = -(-turn_lines // grid.blocks)
     return Prefetched(lines, lines, later)
+
+
+def _bytes_ahead(parts: Parts, step_bytes: int, machine: MachineModel) -> int:
+    """How far behind what a single block reads of a panel the lines are that memory has to be asked for by then.
+
+    Memory is busy while it is asked for as much as it delivers during its latency (Little's law), of all panels that
+    are multiplied by turns together; a turn of a panel takes a part of it at once.
+    """
+    in_flight = math.ceil(machine.memory_latency_ns * machine.memory_bytes_per_ns)
+    if not parts.several:
+        return ceil_div(in_flight, LINE) * LINE
+    return ceil_div(in_flight, parts.panels * LINE) * LINE + parts.length * step_bytes

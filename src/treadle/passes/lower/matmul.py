@@ -23,7 +23,7 @@ from treadle.passes.lower.gemm_tiles import (
     choose_grid,
     choose_parts,
     choose_tile,
-    prefetched_panel,
+    prefetched,
     step_cost,
 )
 from treadle.passes.lower.registers import pair_registers
@@ -133,7 +133,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     product = replace(product, b=right.matrices)
     prefetch = NO_PREFETCH
     if tiling.streams and right.source == "packed":
-        prefetch = prefetched_panel(grid, width * dtype.size, in_parts=tiling.parts.several)
+        prefetch = prefetched(grid, tiling.parts, width * dtype.size, right.panel * dtype.size, ctx.machine)
     edge = _edge(product, width, lanes)
     epilogue, given = with_given(node.attrs["epilogue"]) if "epilogue" in node.attrs else (None, ())
     copied = right.copies or (right.source == "rows" and edge > 0)
@@ -151,7 +151,6 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         grid=not (equals(grid.chunks, 1) and equals(product.batches, 1)),
         batch_rank=len(product.batch),
         prefetch_lines=prefetch.most,
-        prefetch_panels=prefetch.panels,
         parts=tiling.parts.several,
         epilogue=epilogue,
         kinds=tuple(operand.kind for operand in product.epilogue),
@@ -261,6 +260,7 @@ def _args(
         part=tiling.parts.length,
         panels_at_once=tiling.parts.panels,
         prefetch_lines=prefetch.lines,
+        prefetch_ahead=prefetch.ahead,
         epilogue_rows=tuple(operand.row for operand in product.epilogue),
         given=given,
         sizes=product.batch,

@@ -40,9 +40,7 @@ class GemmSpec(BatchedSpec):
     grid: bool
     """There is more than one chunk."""
     prefetch_lines: int
-    """The most cache lines of a later panel that each turn of a register block prefetches."""
-    prefetch_panels: int
-    """How many panels later that panel is multiplied."""
+    """The most cache lines that each turn of a register block prefetches of b."""
     parts: bool
     """The depth may be taken in parts."""
 
@@ -89,7 +87,10 @@ class GemmArgs(BatchArgs[T]):
     panels_at_once: T
     """Panels of a chunk that are multiplied part by part, before the next ones are."""
     prefetch_lines: T
-    """Cache lines that each turn prefetches. A kernel for a known number of rows always prefetches the most."""
+    """Cache lines that each turn prefetches, one of `shared_lines`. A kernel for a known number of rows always
+    prefetches the most."""
+    prefetch_ahead: T
+    """Bytes from what a turn of a chunk's first block reads of b to what it prefetches."""
     epilogue_rows: tuple[T, ...]
     """Row strides of the epilogue's operands."""
     given: tuple[T, ...]
