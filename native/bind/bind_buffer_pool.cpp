@@ -52,6 +52,11 @@ nb::object to_object(Lease lease) {
     return object;
 }
 
+Lease taken_from(nb::handle object) {
+    if (!PyObject_TypeCheck(object.ptr(), lease_type)) throw nb::cast_error();
+    return std::move(reinterpret_cast<PyLease*>(object.ptr())->lease);
+}
+
 void bind_buffer_pool(nb::module_& m) {
     lease_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&lease_spec));
     if (lease_type == nullptr) throw nb::python_error();

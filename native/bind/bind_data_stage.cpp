@@ -137,6 +137,13 @@ std::optional<std::pair<nb::object, std::vector<std::int64_t>>> take(SizedMemory
     return std::pair{std::move(lease), self.shape};
 }
 
+// Makes the memory that `lease` owns, and the shape, those of the output at `address`.
+void put(std::uintptr_t address, nb::handle lease, std::vector<std::int64_t> shape) {
+    SizedMemory& output = *reinterpret_cast<SizedMemory*>(address);
+    output.memory.emplace(taken_from(lease));
+    output.shape = std::move(shape);
+}
+
 }  // namespace
 
 void bind_data_stage(nb::module_& m) {
@@ -159,7 +166,9 @@ void bind_data_stage(nb::module_& m) {
     nb::class_<SizedMemory>(m, "SizedMemory", "An output whose shape a run finds. A run is bound to the object itself.")
         .def(nb::init<>())
         .def("take", &take,
-             "Return (memory, shape) and forget both; None if no run has made the output. The memory is a buffer.");
+             "Return (memory, shape) and forget both; None if no run has made the output. The memory is a buffer.")
+        .def_static("put", &put, nb::arg("address"), nb::arg("lease"), nb::arg("shape"),
+                    "Make the memory of a lease, which then no longer owns it, and a shape those of the output at an address.");
     nb::class_<PyDataStage>(m, "DataStage", "Programs for what follows sizes that depend on data, bound in the run.")
         .def(nb::new_(&make_stage), nb::arg("element_bytes"), nb::arg("pool"), nb::arg("miss"),
              "Make a stage whose outputs have elements of so many bytes, in memory of `pool`. `miss` is called with sizes that\n"

@@ -13,3 +13,7 @@ struct PyBufferPool {
 
 // to_object() returns the lease as an object that is a buffer.
 nanobind::object to_object(treadle::Lease lease);
+
+// taken_from() returns the lease of an object that to_object() has returned, which no longer owns it. Throws
+// nb::cast_error for others.
+treadle::Lease taken_from(nanobind::handle object);

@@ -365,11 +365,12 @@ def any_file_was_cut() -> bool:
     """Return whether any mapped file of this process was found to be cut."""
 
 class SizedMemory:
-    """An output whose shape a run finds. A run is bound to the object itself."""
+    """An output whose shape a run finds. A run is bound to the object itself; put() fills the one at an address."""
 
     def __init__(self) -> None: ...
     def take(self) -> tuple[Lease, list[int]] | None:
         """Return (memory, shape) and forget both; None if no run has made the output."""
+    put: Callable[[int, Lease, Sequence[int]], None]
 
 class StepMaker:
     """What makes a branch, loop or stage as a step of a template when that is bound."""
@@ -398,7 +399,6 @@ class DataStage:
     set_loop: Callable[..., None]
     set_branch: Callable[..., None]
     """Each has steps run a loop or branch in front; data_loop.h and data_branch.h say what the arguments are."""
-
     def trim(self) -> None:
         """Free idle memory."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +11,26 @@ import numpy as np
 from treadle import _native
 from treadle.errors import RunError
 from treadle.graph.facts import MOST_ELEMENTS, Facts
+from treadle.graph.graph import Graph
 from treadle.graph.guard import is_assumed
 from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape
 from treadle.ops.call import call_function
 from treadle.ops.table import OPS
 from treadle.passes.lower.searches import FUNCTIONS
+from treadle.passes.specialize import specialize
 from treadle.plan.bound import bound
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.data_stage import DataStage
-from treadle.runtime.executable import Executable
+from treadle.runtime.executable import Body, Executable
+from treadle.runtime.outputs import ArraySpec
 from treadle.runtime.program_template import ProgramTemplate
 from treadle.runtime.python_calls import Caller, call_for_node
+from treadle.runtime.runner import Runner
+from treadle.runtime.stages_step import stages_body
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -127,6 +133,20 @@ def stages_of(plan: Plan) -> Iterator[DataStage]:
             stage: DataStage = call.control.stage
             yield from stage.bodies
             yield stage
+
+
+def in_stages(graph: Graph, shapes: Sequence[StaticShape], nested: Callable[[Graph], Runner]) -> Body:
+    """Return a program that runs `graph` with Python between its parts, as a part of the run around it.
+
+    Args:
+        graph: A graph that the native core cannot run for these sizes, though it can for sample sizes.
+        shapes: Of its inputs.
+        nested: Returns a runner.
+    """
+    fixed = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
+    reads = [ArraySpec(shape, value.known_dtype.numpy) for value, shape in zip(graph.inputs, shapes, strict=True)]
+    writes = [value.known_dtype.numpy for value in graph.outputs]
+    return stages_body(StepLabel(graph.name, "stages"), nested(fixed).run_nested, reads, writes)
 
 
 def run_reference(node: Node, known: dict[str, Array]) -> None:

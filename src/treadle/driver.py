@@ -15,7 +15,7 @@ from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
-from treadle.compiled_plans import Bound, Compiled, Open, labels_of, reference_call, run_reference, stages_of
+from treadle.compiled_plans import Bound, Compiled, Open, in_stages, labels_of, reference_call, run_reference, stages_of
 from treadle.errors import ModelError, ShapeError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
@@ -401,7 +401,9 @@ class BehindSizes:
             tuple(by_name[dim] if isinstance(dim, str) else dim for dim in value.shape or ()) for value in graph.inputs
         ]
         compiled = compile_for(fixed, replace(self.options, plans_behind=None), shapes, outputs)
-        assert isinstance(compiled, Compiled), "what is planned for open sizes is planned for numbers"
+        if not isinstance(compiled, Compiled):
+            assert self.options.nested is not None, "a session compiles stages"
+            return in_stages(fixed, shapes, self.options.nested), [None] * len(outputs)
         self.made.append(compiled)
         ports = compiled.plan.outputs
         return Body.of(compiled.executable.layout), [None if port.sized_in_run else port.shape for port in ports]

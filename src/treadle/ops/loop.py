@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.errors import ShapeError
-from treadle.graph.dim import maximum, minimum
+from treadle.graph.dim import at_least, maximum, minimum
 from treadle.graph.graph import Graph
 from treadle.graph.shape import elements, text
 from treadle.ops.bodies import infer_body, run_body
@@ -54,12 +54,18 @@ def infer_loop(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     attrs: body (graph), carried, sliced (how many such values there are), padded. The results are the carried values,
     the stacked ones, and the number of iterations made. A stacked value has an item for each iteration; if `padded`,
     for each that the limit allows, of which those beyond the iterations made hold anything. A carried value must keep
-    its shape, or no result has a known one.
+    its shape, or no result has a known one. Where there may be no iteration, operands that do not fit the body are
+    those of runs without one.
     """
     form = form_of(attrs)
     most = most_iterations(attrs, inputs)
     carried = [_present(inputs, number) for number in form.initial()]
-    found = infer_body(attrs["body"], body_infos(attrs, inputs))
+    try:
+        found = infer_body(attrs["body"], body_infos(attrs, inputs))
+    except ShapeError:
+        if begins(inputs, most):
+            raise
+        return _without_iteration(attrs, carried)
     again, after, items = found[0], found[1 : 1 + form.carried], found[1 + form.carried :]
     if again.dtype != dtypes.boolean or (again.shape is not None and elements(again.shape) != 1):
         raise ShapeError(f"its body must say with one bool whether there is another iteration, got {again.dtype}")
@@ -73,6 +79,20 @@ def infer_loop(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
         return [*(Info(info.dtype, info.shape) for info in carried), *(Info(item.dtype, None) for item in items), count]
     stacked = [Info(item.dtype, None if item.shape is None else (most, *item.shape)) for item in items]
     return [*(Info(info.dtype, info.shape) for info in carried), *stacked, count]
+
+
+def begins(inputs: Sequence[Info | None], most: int | None) -> bool:
+    """Whether it is certain that there is a first iteration, if there are at most so many (None: not known)."""
+    limit, condition = optional(inputs, 0), optional(inputs, 1)
+    is_allowed = limit is None if most is None else at_least(most, 1)
+    return is_allowed and (condition is None or (condition.value is not None and bool(condition.value.reshape(-1)[0])))
+
+
+def _without_iteration(attrs: Attrs, carried: Sequence[Info]) -> list[Info]:
+    """What is known of the results if nothing is known of the body."""
+    items = attrs["body"].outputs[1 + len(carried) :]
+    stacked = [Info(value.known_dtype, None) for value in items]
+    return [*(Info(info.dtype, info.shape) for info in carried), *stacked, Info(dtypes.i64, ())]
 
 
 def body_infos(attrs: Attrs, inputs: Sequence[Info | None]) -> list[Info]:

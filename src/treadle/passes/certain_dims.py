@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.errors import TreadleError
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.graph import Graph
+from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
 from treadle.ops.certain import certain_infos
 from treadle.ops.op import Info
 from treadle.passes.specialize import copy_graph, numbers_of, reals_of, set_numbers
 
 
-def certain_shapes(graph: Graph) -> list[Sequence[int]] | None:
-    """Return the shapes of the outputs of `graph`: numbers, and expressions for what may be any size.
+@dataclass(frozen=True, slots=True)
+class CertainShapes:
+    """The shapes of the inputs and outputs of a graph: numbers, and expressions for what may be any size."""
 
-    None if a rank is not certain. The inputs of `graph` have shapes, in which names stand for unknown sizes.
+    inputs: list[StaticShape]
+    outputs: list[StaticShape]
+
+
+def certain_shapes(graph: Graph) -> CertainShapes | None:
+    """Return what is certain of the shapes of `graph`, whose inputs have some, in which names stand for unknown sizes.
+
+    None if a rank is not certain.
     """
     facts = CaseAnalysis()
     copy = copy_graph(graph)
@@ -45,4 +54,5 @@ def certain_shapes(graph: Graph) -> list[Sequence[int]] | None:
             infos.update(zip(node.outputs, found, strict=True))
     except TreadleError:
         return None
-    return [info(value).shape or () for value in copy.outputs]
+    inputs, outputs = ([info(value).shape or () for value in values] for values in (copy.inputs, copy.outputs))
+    return CertainShapes(inputs, outputs)

@@ -135,7 +135,7 @@ def dims_of_results(graph: Graph, facts: Facts, search: Search) -> list[Dims] | 
         return None
     if opened is None:
         shapes = certain_shapes(rest.graph)
-        found = None if shapes is None else [numbers_or_none(tuple(shape)) for shape in shapes]
+        found = None if shapes is None else list(map(numbers_or_none, shapes.outputs))
     else:
         inner, inner_facts = opened
         dims = dims_of_results(inner, inner_facts, search)
@@ -374,9 +374,12 @@ def _is_planned(rest: _Rest, cut: _Cut, search: Search) -> bool:
     opened = rest.inferred(search.context)
     if not _serves_all_sizes(rest, cut, opened):
         return False
-    if opened is None or first_region(opened[0]).graph is opened[0]:
+    has_bodies = any(node.op in BODIES for node in cut.later)
+    if opened is None:
+        return not has_bodies or certain_shapes(rest.graph) is not None
+    if first_region(opened[0]).graph is opened[0]:
         return True
-    if any(node.op in BODIES for node in cut.later):
+    if has_bodies:
         return dims_of_results(*opened, search) is not None
     inferred = {node.name for node in opened[0].nodes if all(map(is_known, node.outputs))}
     return all(_is_certain(node) or (node.op == "call" and node.name in inferred) for node in cut.later)

@@ -11,10 +11,11 @@ from treadle.graph.dim import equals, hint_of, is_expression, maximum, minimum
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import Shape, elements
+from treadle.graph.shape import Shape, StaticShape, elements
 from treadle.graph.value import Value
 from treadle.ops.loop import form_of
 from treadle.ops.sizes import known_value
+from treadle.passes.certain_dims import certain_shapes
 from treadle.passes.regions import first_region
 from treadle.passes.stage_bodies import (
     Changing,
@@ -61,7 +62,7 @@ class DataLoop:
         nothing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
         guess = search.changing.get(body)
         found = None if guess is None else _search(node, guess, search)
-        found = found or _search(node, nothing, search)
+        found = found or _search(node, nothing, search) or _search_without_samples(node)
         if found is not None:
             search.changing[body] = found.changing
             axes = tuple(map(frozenset, found.changing))
@@ -193,12 +194,34 @@ def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
             return None
         if made.is_assumed and may_change_ranks(node.attrs["body"]):
             return None
-        found = _changing(made.inputs, made.dims, changing, is_assumed=made.is_assumed)
+        inputs = [value.static_shape for value in made.inputs]
+        found = _changing(inputs, made.dims, changing, is_assumed=made.is_assumed)
         if found is None:
             return None
         if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
             return _Found(made.body, changing, made.dims[1 + len(changing) :], made.is_counted, made.is_whole)
         changing = found
+    return None
+
+
+def _search_without_samples(node: Node) -> _Found | None:
+    """What _search() finds from what is certain of the body, whose sizes may be any; None if a rank is not certain.
+
+    Sizes of carried values count as changing unless an iteration certainly keeps them.
+    """
+    if may_change_ranks(node.attrs["body"]):
+        return None
+    changing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
+    for _ in range(_MOST_TRIES):
+        body = _body(node, changing, is_counted=False)
+        shapes = certain_shapes(body.graph)
+        found = None if shapes is None else _changing(shapes.inputs, shapes.outputs, changing, is_assumed=False)
+        if found is None or shapes is None:
+            return None
+        if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
+            items = list(map(numbers_or_none, shapes.outputs[1 + len(changing) :]))
+            return _Found(body, changing, items, is_counted=False, is_whole=False)
+        changing = [dict.fromkeys(axes, 0) for axes in found]
     return None
 
 
@@ -254,14 +277,15 @@ def _body(node: Node, changing: Changing, *, is_counted: bool) -> StageBody:
     return made
 
 
-def _changing(inputs: Sequence[Value], dims: Sequence[Dims], before: Changing, *, is_assumed: bool) -> Changing | None:
+def _changing(
+    inputs: Sequence[StaticShape], dims: Sequence[Dims], before: Changing, *, is_assumed: bool
+) -> Changing | None:
     """The axes of carried values that an iteration changes, and those of `before`; None if a rank changes.
 
     Where the dimensions hold only under assumptions, all that are no numbers count as changing.
     """
     found: Changing = []
-    for axes, given, made in zip(before, inputs[1:], dims[1:], strict=False):
-        old = given.static_shape
+    for axes, old, made in zip(before, inputs[1:], dims[1:], strict=False):
         if len(old) != len(made):
             return None
         new = dict(axes)

@@ -63,8 +63,8 @@ class BoundCall:
     def __call__(self, addresses: tuple[int, ...]) -> None:
         """Calls the function. Raises RunError if a result is of another form than inferred."""
         call = self.call
-        targets = [_view(at, *form) for at, form in zip(addresses, self.writes, strict=False)]
-        operands = [_view(at, *form) for at, form in zip(addresses[len(targets) :], self.reads, strict=True)]
+        targets = [view(at, *form) for at, form in zip(addresses, self.writes, strict=False)]
+        operands = [view(at, *form) for at, form in zip(addresses[len(targets) :], self.reads, strict=True)]
         results = call_for_node(call.caller, call.function, self.given, operands)
         for target, result in zip(targets, results, strict=True):
             array = np.asarray(result)
@@ -109,7 +109,7 @@ def pickled_text(function: object) -> str:
     return function.text if isinstance(function, StoredStep) else base64.b64encode(pickle.dumps(function)).decode()
 
 
-def _view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Returns an array over memory that the runtime owns. It is valid only while the step runs that got the address."""
     size = math.prod(shape) * dtype.itemsize
     if size == 0:
