@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.models.small import FLOAT, Array, ModelWriter
 
@@ -75,6 +75,23 @@ def searching(seed: int, options: tuple[str, ...] = (), **attributes: int) -> on
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def halved(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model` with a decoder of half precision."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    (graph,) = (each.g for each in made.graph.node[0].attribute if each.name == "decoder")
+    for weight in graph.initializer:
+        if weight.data_type == FLOAT:
+            half = numpy_helper.to_array(weight).astype(np.float16)
+            weight.CopyFrom(numpy_helper.from_array(half, weight.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    for attribute in (each for node in graph.node for each in node.attribute if each.name == "to"):
+        attribute.i = TensorProto.FLOAT16
+    return made
 
 
 def feeds(model: onnx.ModelProto) -> dict[str, Array]:

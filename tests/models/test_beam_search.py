@@ -7,13 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import treadle
 from tests.models.beam_search import beam_feeds, searching
+from tests.models.encoder_decoder import decoder as translating_decoder
+from tests.models.encoder_decoder import translating, translating_feeds
+from tests.models.greedy_search import decoder
 from tests.models.small import Array
 from tests.models.test_data_loops import POOLS, assert_in_the_run
-from treadle.errors import UnsupportedModelError
+from treadle.errors import KernelError, ModelError, UnsupportedModelError
 
 
 class Case(NamedTuple):
@@ -84,9 +87,7 @@ def test_beams_are_those_of_onnx_runtime(case: Case) -> None:
     assert runs[0][0][:, 0].tolist() == case.best
     assert_in_the_run(session)
     wanted = by_onnxruntime(model, given)
-    np.testing.assert_array_equal(runs[0][0], wanted[0])
-    for found, theirs in zip(runs[0][1:], wanted[1:], strict=True):
-        np.testing.assert_allclose(found, theirs, rtol=1e-4, atol=1e-4)
+    assert_close(runs[0], wanted)
 
 
 def test_a_known_number_of_beams() -> None:
@@ -105,6 +106,96 @@ def test_a_known_number_of_beams() -> None:
     assert_in_the_run(session)
 
 
-def test_other_decoders_are_refused() -> None:
-    with pytest.raises(UnsupportedModelError, match="decoders like GPT-2"):
+def assert_close(found: list[Array], wanted: list[Array]) -> None:
+    np.testing.assert_array_equal(found[0], wanted[0])
+    for one, other in zip(found[1:], wanted[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("runs_first", [True, False])
+@pytest.mark.parametrize(
+    ("options", "attributes", "numbers"),
+    [
+        ((), {}, {}),
+        ((), {"early_stopping": 1}, {"length_penalty": 0.3}),
+        (("repetition_penalty", "attention_mask"), {"no_repeat_ngram_size": 2}, {"min_length": 5}),
+        (("vocab_mask", "prefix_vocab_mask"), {"vocab_size": 19}, {"num_beams": 2, "num_return_sequences": 1}),
+    ],
+)
+def test_beams_of_encoder_decoder_models(
+    options: tuple[str, ...], attributes: dict[str, int], numbers: dict[str, float], *, runs_first: bool
+) -> None:
+    """Whether the encoder makes the decoder's first run or not; padding in front of a text alone is hidden."""
+    model = translating(1, options, runs_first=runs_first, **attributes)
+    given = translating_feeds(model, **numbers)
+    session = treadle.Session(model)
+    runs = [list(session.run(given, pool=pool).values()) for pool in POOLS.values()]
+    assert all(np.array_equal(one, other) for run in runs for one, other in zip(run, runs[0], strict=True))
+    if not runs_first:
+        assert_in_the_run(session)
+    assert_close(runs[0], by_onnxruntime(model, given))
+
+
+@pytest.mark.parametrize(("reads_states", "new"), [(True, 1), (False, "length"), (True, "length")])
+def test_forms_of_decoders(new: object, *, reads_states: bool) -> None:
+    """A decoder may read the encoder's states; one whose ids have an open length reads all of them in each run."""
+    model = translating(2, reads_states=reads_states, new=new)
+    given = translating_feeds(model)
+    assert_close(list(treadle.Session(model).run(given).values()), by_onnxruntime(model, given))
+
+
+def test_a_first_run_by_another_decoder() -> None:
+    """Is followed by the loop, whose steps are the others; the last one may be the first, too."""
+    model = searching(0, ("repetition_penalty", "prefix_vocab_mask"))
+    model.graph.node[0].attribute.append(helper.make_attribute("init_decoder", decoder(7)))
+    session = treadle.Session(model)
+    for max_length in (14, 6, 5):
+        given = {**beam_feeds(model, 1.0, 0), "max_length": np.array([max_length], np.int32)}
+        assert_close(list(session.run(given).values()), by_onnxruntime(model, given))
+    assert_in_the_run(session)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("max_length", 4, "max_length must be greater than the length of texts"),
+        ("num_beams", 0, "num_return_sequences must be positive, and no more than num_beams"),
+        ("num_return_sequences", 4, "num_return_sequences must be positive, and no more than num_beams"),
+        ("num_return_sequences", 0, "num_return_sequences must be positive, and no more than num_beams"),
+        ("repetition_penalty", 0, "repetition_penalty must be positive"),
+    ],
+)
+def test_numbers_that_onnx_runtime_refuses(name: str, value: int, message: str) -> None:
+    """Have the run fail, by the name of a node."""
+    model = searching(0, ("repetition_penalty",))
+    given = beam_feeds(model, 1.0, 0)
+    given[name] = np.array([value], given[name].dtype)
+    with pytest.raises(KernelError, match=message):
+        treadle.Session(model).run(given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": 2}, r"decoders like GPT-2's \(model_type 0\) and encoder-decoder models \(model_type 1\)"),
+        ({"decoder_start_token_id": -1}, "'decoder_start_token_id' must be given"),
+        ({"model_type": 0}, "must have no 'encoder'"),
+        ({"vocab_size": 20}, "'vocab_size' is 20, but its decoder gives 19 logits"),
+    ],
+)
+def test_other_models_are_refused(change: dict[str, int], message: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=message):
+        treadle.Session(translating(0, **change))
+
+
+def test_other_graphs_are_refused() -> None:
+    model = translating(0, runs_first=False, reads_states=True)
+    with pytest.raises(UnsupportedModelError, match="encoder_hidden_states, which an encoder of two inputs does not"):
+        treadle.Session(model)
+    with pytest.raises(UnsupportedModelError, match="must have a graph 'encoder'"):
         treadle.Session(searching(0, model_type=1))
+    model = searching(0)
+    other = translating_decoder(0, reads_states=False, new=1)
+    model.graph.node[0].attribute.append(helper.make_attribute("init_decoder", other))
+    with pytest.raises(ModelError, match="its decoder must have input_ids, position_ids"):
+        treadle.Session(model)

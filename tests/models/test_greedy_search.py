@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import treadle
-from tests.models.greedy_search import OPTIONS, feeds, searching
+from tests.models.beam_search import beam_feeds
+from tests.models.beam_search import searching as beam_searching
+from tests.models.greedy_search import OPTIONS, decoder, feeds, halved, searching
 from tests.models.test_data_loops import POOLS, assert_in_the_run
-from treadle.errors import UnsupportedModelError
+from treadle.errors import KernelError, UnsupportedModelError
 
 
 class Case(NamedTuple):
@@ -69,6 +72,32 @@ def test_a_search_ends_with_its_last_text() -> None:
     assert found.shape == (1, 1 << 20)
     assert found[0, :14].tolist() == ENDED
     assert not found[0, 14:].any()
+
+
+def test_a_first_run_by_another_decoder() -> None:
+    """Is followed by the loop, whose steps are the others; the sequences are those of ONNX Runtime 1.32."""
+    model = searching(0)
+    model.graph.node[0].attribute.append(helper.make_attribute("init_decoder", decoder(7)))
+    session = treadle.Session(model)
+    given = feeds(model)
+    wanted = [[0, 0, 17, 11, 14, *[0] * 9], [18, 18, 18, 5, 5, 18, 5, 8, 18, 5, 0, 7, 0, 0]]
+    for length in (14, 6, 5):
+        (found,) = session.run({**given, "max_length": np.array([length], np.int32)}).values()
+        assert found.tolist() == [text[:length] for text in wanted]
+    assert_in_the_run(session)
+    with pytest.raises(KernelError, match="max_length must be greater than the length of texts"):
+        session.run({**given, "max_length": np.array([4], np.int32)})
+
+
+@pytest.mark.parametrize("beams", [False, True])
+def test_caches_of_half_precision(*, beams: bool) -> None:
+    """Give the same sequences; ONNX Runtime has them on GPUs alone."""
+    model = beam_searching(0) if beams else searching(0)
+    given = beam_feeds(model, 1.0, 0) if beams else feeds(model)
+    wanted = next(iter(treadle.Session(model).run(given).values()))
+    session = treadle.Session(halved(model))
+    np.testing.assert_array_equal(next(iter(session.run(given).values())), wanted)
+    assert_in_the_run(session)
 
 
 def test_other_decoders_are_refused() -> None:

@@ -24,6 +24,7 @@ from treadle.passes.stage_bodies import (
     may_change_ranks,
     needs_python,
     numbers_or_none,
+    outer_dims,
 )
 from treadle.passes.stage_names import Dims, SizeNames
 from treadle.runtime.data_stage import LoopForm
@@ -42,6 +43,7 @@ class DataLoop:
             values and captured values; its outputs whether there is another one, carried values and items.
         changing: The axes of each carried value that change. Their sizes are those of the body that data tells.
         items: The shapes of the items of stacked values, with None for sizes that the loop tells.
+        outer_items: The same in sizes of the graph around the loop, with None for those that only the loop tells.
         is_counted: Whether the number of the iteration is a size of the body, the first one that data tells.
         appended: Whether an iteration writes each carried value behind what it was before, in one memory.
     """
@@ -50,6 +52,7 @@ class DataLoop:
     body: StageBody
     changing: tuple[frozenset[int], ...]
     items: tuple[Dims, ...]
+    outer_items: tuple[Dims, ...]
     is_counted: bool
     appended: tuple[bool, ...]
 
@@ -68,7 +71,7 @@ class DataLoop:
             axes = tuple(map(frozenset, found.changing))
             items = tuple(map(numbers_or_none, found.items))
             appended = tuple(found.is_whole and found.body.append_in_place(1 + number) for number in range(len(axes)))
-            return cls(node, found.body, axes, items, found.is_counted, appended)
+            return cls(node, found.body, axes, items, tuple(found.outer_items), found.is_counted, appended)
         return None
 
     @property
@@ -149,8 +152,11 @@ class DataLoop:
         for value, result, axes in zip(self.carried, self.node.outputs, self.changing, strict=False):
             shapes.append(names.shape(result.name, value.static_shape, axes))
         made = names.tell(self.node.outputs[-1].name)
-        for result, item in zip(self.node.outputs[len(shapes) :], self.items, strict=False):
-            shapes.append((made, *names.told_shape(result.name, item)))
+        stacked = self.node.outputs[len(shapes) :]
+        for result, item, outer in zip(stacked, self.items, self.outer_items, strict=False):
+            told = names.told_shape(result.name, item)
+            sizes = (other if one is None else names.named(one) for one, other in zip(outer, told, strict=True))
+            shapes.append((made, *sizes))
         return [*shapes, ()]
 
 
@@ -162,6 +168,7 @@ class _Inferred:
         body: The body.
         inputs: Its inputs, with expressions for sizes.
         dims: The dimensions of its outputs.
+        outer_items: Those of stacked items in sizes of the graph around the loop, None for others.
         is_assumed: Whether these hold only under assumptions.
         is_counted: Whether the number of the iteration is a size.
         is_whole: Whether one plan computes it, as no size in it depends on data.
@@ -170,6 +177,7 @@ class _Inferred:
     body: StageBody
     inputs: Sequence[Value]
     dims: Sequence[Dims]
+    outer_items: Sequence[Dims]
     is_assumed: bool
     is_counted: bool
     is_whole: bool
@@ -182,6 +190,7 @@ class _Found:
     body: StageBody
     changing: Changing
     items: Sequence[Dims]
+    outer_items: Sequence[Dims]
     is_counted: bool
     is_whole: bool
 
@@ -199,7 +208,8 @@ def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
         if found is None:
             return None
         if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
-            return _Found(made.body, changing, made.dims[1 + len(changing) :], made.is_counted, made.is_whole)
+            items = made.dims[1 + len(changing) :]
+            return _Found(made.body, changing, items, made.outer_items, made.is_counted, made.is_whole)
         changing = found
     return None
 
@@ -241,7 +251,8 @@ def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | Non
             continue
         if first_region(opened).graph is opened:
             shapes = [value.static_shape for value in opened.outputs]
-            return _Inferred(body, opened.inputs, shapes, bool(facts.guards), is_counted, is_whole=True)
+            outer = _outer_items(body, shapes, changing, facts)
+            return _Inferred(body, opened.inputs, shapes, outer, bool(facts.guards), is_counted, is_whole=True)
         plain = plain or (body, opened, facts)
     if plain is None:
         return None
@@ -249,7 +260,13 @@ def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | Non
     dims = search.dims_of(opened, facts)
     if dims is None:
         return None
-    return _Inferred(body, opened.inputs, dims, is_assumed=True, is_counted=False, is_whole=False)
+    outer = _outer_items(body, dims, changing, facts)
+    return _Inferred(body, opened.inputs, dims, outer, is_assumed=True, is_counted=False, is_whole=False)
+
+
+def _outer_items(body: StageBody, dims: Sequence[Dims], changing: Changing, facts: Facts) -> list[Dims]:
+    """The dimensions of the stacked items among those of all outputs, in sizes of the graph around the loop."""
+    return [outer_dims(each, body.names.dims, facts) for each in dims[1 + len(changing) :]]
 
 
 def _body(node: Node, changing: Changing, *, is_counted: bool) -> StageBody:

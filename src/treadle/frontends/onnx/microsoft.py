@@ -1,73 +1,14 @@
 """Schemas of operators of ONNX Runtime (domain com.microsoft), which the onnx package does not have."""
 
-from collections.abc import Mapping
-
 from onnx import AttributeProto
 
-from treadle.frontends.onnx.formal import Formal, Signature
-from treadle.frontends.onnx.types import SCHEMA_NAMES
+from treadle.frontends.onnx.formal import Signature
+from treadle.frontends.onnx.microsoft_signature import signature
 
 DOMAIN = "com.microsoft"
 
 IN_STANDARD_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime has in ai.onnx, without a domain of its own."""
-
-_BYTES = frozenset({"tensor(uint8)", "tensor(int8)"})
-
-_TYPES = {
-    "T": _BYTES,
-    "A": _BYTES,
-    "B": _BYTES,
-    "F": frozenset({"tensor(float)"}),
-    "C": frozenset({"tensor(bool)"}),
-    "G": _BYTES | {"tensor(int16)", "tensor(uint16)"},
-    "H": frozenset({"tensor(float)", "tensor(float16)"}),
-    "I": frozenset({"tensor(int32)"}),
-    "L": frozenset({"tensor(int64)"}),
-    "M": frozenset({"tensor(float)", "tensor(float16)"}),
-    "N": frozenset({"tensor(int32)", "tensor(int64)"}),
-    "P": frozenset({"tensor(int16)", "tensor(uint16)"}),
-    "Q": _BYTES | {"tensor(int16)", "tensor(uint16)", "tensor(int32)"},
-    "S": frozenset({"tensor(int32)"}),
-    "U": frozenset({"tensor(uint8)"}),
-    "V": _BYTES | {"tensor(float)"},
-    "Z": frozenset({"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
-    "R": frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"}),
-    "W": frozenset(SCHEMA_NAMES.values()),
-    "X": frozenset({"tensor(string)"}),
-    "Y": frozenset({"tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
-}
-"""Type variable -> the types it stands for, the same one in all operands of a node."""
-
-
-def _formal(text: str) -> Formal:
-    """`name:variable`, a question mark behind what is optional, an asterisk behind what repeats, in any mixture of
-    types."""
-    name, variable = text.rstrip("?*").split(":")
-    return Formal(name, variable, _TYPES[variable], text.endswith("?"), text.endswith("*"), not text.endswith("*"))
-
-
-def _signature(op: str, inputs: str, outputs: str, attributes: Mapping[str, int], *required: str) -> Signature:
-    takes, gives = (tuple(map(_formal, texts.split())) for texts in (inputs, outputs))
-    fewest, least = (
-        max((number for number, formal in enumerate(formals, start=1) if not formal.optional), default=0)
-        for formals in (takes, gives)
-    )
-    most = 1 << 30 if takes[-1].variadic else len(takes)
-    return Signature(
-        op,
-        takes,
-        gives,
-        fewest,
-        most,
-        least,
-        len(gives),
-        dict(attributes),
-        frozenset(required),
-        deprecated=False,
-        since=1,
-    )
-
 
 _ONE = "X:T x_scale:F x_zero_point:T? y_scale:F y_zero_point:T?"
 _TWO = "A:T A_scale:F A_zero_point:T? B:T B_scale:F B_zero_point:T? C_scale:F C_zero_point:T?"
@@ -105,7 +46,7 @@ _STATISTICS = "output:R mean:F? inv_std_var:F? input_skip_bias_sum:R?"
 SIGNATURES: dict[str, Signature] = {
     found.name: found
     for found in (
-        _signature(
+        signature(
             "Attention",
             "input:R weights:R bias:R? mask_index:I? past:R? attention_bias:R? past_sequence_length:I?",
             "output:R present:R?",
@@ -114,7 +55,7 @@ SIGNATURES: dict[str, Signature] = {
             | {"rotary_embedding_dim": _INT},
             "num_heads",
         ),
-        _signature(
+        signature(
             "BeamSearch",
             f"input_ids:I max_length:I min_length:I? num_beams:I num_return_sequences:I length_penalty:F? {_PROCESSED} "
             "decoder_input_ids:I? logits_processor:I?",
@@ -122,13 +63,13 @@ SIGNATURES: dict[str, Signature] = {
             _SEARCH | {"early_stopping": _INT},
             *_SEARCHED,
         ),
-        _signature("BiasAdd", "X:R bias:R skip:R", "Y:R", {}),
-        _signature("BiasGelu", "A:R B:R", "C:R", {}),
-        _signature("BiasSoftmax", "data:R bias:R", "output:R", {"axis": _INT, "is_inner_broadcast": _INT}),
-        _signature("BiasSplitGelu", "X:R bias:R", "Y:R", {}),
-        _signature("CDist", "A:R B:R", "C:R", {"metric": _STRING}),
-        _signature("DequantizeLinear", "x:Q x_scale:M x_zero_point:Q?", "y:M", {"axis": _INT}),
-        _signature(
+        signature("BiasAdd", "X:R bias:R skip:R", "Y:R", {}),
+        signature("BiasGelu", "A:R B:R", "C:R", {}),
+        signature("BiasSoftmax", "data:R bias:R", "output:R", {"axis": _INT, "is_inner_broadcast": _INT}),
+        signature("BiasSplitGelu", "X:R bias:R", "Y:R", {}),
+        signature("CDist", "A:R B:R", "C:R", {"metric": _STRING}),
+        signature("DequantizeLinear", "x:Q x_scale:M x_zero_point:Q?", "y:M", {"axis": _INT}),
+        signature(
             "DynamicQuantizeLSTM",
             "X:F W:T R:T B:F? sequence_lens:I? initial_h:F? initial_c:F? P:F? W_scale:F W_zero_point:T R_scale:F"
             " R_zero_point:T",
@@ -142,49 +83,47 @@ SIGNATURES: dict[str, Signature] = {
                 "input_forget": _INT,
             },
         ),
-        _signature("DynamicQuantizeMatMul", "A:F B:B b_scale:F b_zero_point:B? bias:F?", "Y:F", {}),
-        _signature(
+        signature("DynamicQuantizeMatMul", "A:F B:B b_scale:F b_zero_point:B? bias:F?", "Y:F", {}),
+        signature(
             "EmbedLayerNormalization",
             "input_ids:I segment_ids:I? word_embedding:R position_embedding:R segment_embedding:R? gamma:R beta:R"
             " mask:I? position_ids:I?",
             "output:R mask_index:I? embedding_sum:R?",
             {"epsilon": _FLOAT, "mask_index_type": _INT},
         ),
-        _signature("ExpandDims", "X:W axis:S", "Y:W", {}),
-        _signature("FastGelu", "X:R bias:R?", "Y:R", {}),
-        _signature(
+        signature("ExpandDims", "X:W axis:S", "Y:W", {}),
+        signature("FastGelu", "X:R bias:R?", "Y:R", {}),
+        signature(
             "FusedConv", "X:R W:R B:R? Z:R?", "Y:R", _CONV | {"activation": _STRING, "activation_params": _FLOATS}
         ),
-        _signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
-        _signature("Inverse", "X:R", "Y:R", {}),
-        _signature("Unique", "x:F", "y:F idx:L counts:L", {}),
-        _signature("SparseToDenseMatMul", "A:R B:R", "Y:R", _PRODUCT),
-        _signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),
-        _signature(
+        signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
+        signature("Inverse", "X:R", "Y:R", {}),
+        signature("Unique", "x:F", "y:F idx:L counts:L", {}),
+        signature("SparseToDenseMatMul", "A:R B:R", "Y:R", _PRODUCT),
+        signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),
+        signature(
             "FusedMatMulActivation",
             "A:R B:R",
             "Y:R",
             _PRODUCT | _ACTIVATION | {"activation_axis": _INT, "transBatchA": _INT, "transBatchB": _INT},
             "activation",
         ),
-        _signature(
+        signature(
             "GatherBlockQuantized",
             "data:U indices:N scales:R zero_points:U?",
             "output:R",
             {"bits": _INT, "block_size": _INT, "gather_axis": _INT, "quantize_axis": _INT},
         ),
-        _signature("Gelu", "X:R", "Y:R", {}),
-        _signature(
-            "GridSample", "X:R Grid:R", "Y:R", {"align_corners": _INT, "mode": _STRING, "padding_mode": _STRING}
-        ),
-        _signature(
+        signature("Gelu", "X:R", "Y:R", {}),
+        signature("GridSample", "X:R Grid:R", "Y:R", {"align_corners": _INT, "mode": _STRING, "padding_mode": _STRING}),
+        signature(
             "GroupNorm",
             "X:M gamma:H beta:H",
             "Y:M",
             {"activation": _INT, "channels_last": _INT, "epsilon": _FLOAT, "groups": _INT},
             *("activation", "groups"),
         ),
-        _signature(
+        signature(
             "GroupQueryAttention",
             "query:R key:R? value:R? past_key:R? past_value:R? seqlens_k:I total_sequence_length:I cos_cache:R?"
             " sin_cache:R? position_ids:L? attention_bias:R? head_sink:R? k_scale:F? v_scale:F? q_norm_weight:R?"
@@ -198,21 +137,21 @@ SIGNATURES: dict[str, Signature] = {
             | dict.fromkeys(("qk_output", "rotary_interleaved", "sliding_window_cache", "smooth_softmax"), _INT),
             *("kv_num_heads", "num_heads"),
         ),
-        _signature(
+        signature(
             "MatMulIntegerToFloat",
             "A:A B:B a_scale:F b_scale:F a_zero_point:A? b_zero_point:B? bias:F?",
             "Y:F",
             {},
         ),
-        _signature(
+        signature(
             "MatMulNBits",
             "A:R B:U scales:R zero_points:Z? g_idx:I? bias:R?",
             "Y:R",
             {"K": _INT, "N": _INT, "accuracy_level": _INT, "bits": _INT, "block_size": _INT, "weight_prepacked": _INT},
             *("K", "N", "block_size"),
         ),
-        _signature("MulInteger", "A:T A_zero_point:T? B:T B_zero_point:T?", "C:I", {}),
-        _signature(
+        signature("MulInteger", "A:T A_zero_point:T? B:T B_zero_point:T?", "C:I", {}),
+        signature(
             "MultiHeadAttention",
             "query:R key:R? value:R? bias:R? key_padding_mask:I? attention_bias:R? past_key:R? past_value:R?"
             " past_sequence_length:I? cache_indirection:I?",
@@ -220,19 +159,28 @@ SIGNATURES: dict[str, Signature] = {
             _ATTENTION,
             "num_heads",
         ),
-        _signature(
+        signature(
             "GreedySearch",
             f"input_ids:I max_length:I min_length:I? {_PROCESSED}",
             "sequences:I",
             _SEARCH,
             *_SEARCHED,
         ),
-        _signature("NGramRepeatBlock", "input_ids:L scores:F", "scores_out:F", {"ngram_size": _INT}, "ngram_size"),
-        _signature("NhwcConv", "X:R W:R B:R?", "Y:R", _CONV),
-        _signature(
+        signature(
+            "Sampling",
+            f"input_ids:I max_length:I min_length:I? {_PROCESSED} presence_mask:I? seed:I?",
+            "sequences:I filtered_logits:F?",
+            _SEARCH
+            | dict.fromkeys(("custom", "min_tokens_to_keep"), _INT)
+            | dict.fromkeys(("filter_value", "presence_penalty", "temperature", "top_p"), _FLOAT),
+            *_SEARCHED,
+        ),
+        signature("NGramRepeatBlock", "input_ids:L scores:F", "scores_out:F", {"ngram_size": _INT}, "ngram_size"),
+        signature("NhwcConv", "X:R W:R B:R?", "Y:R", _CONV),
+        signature(
             "NhwcFusedConv", "X:R W:R B:R? Z:R?", "Y:R", _CONV | {"activation": _STRING, "activation_params": _FLOATS}
         ),
-        _signature(
+        signature(
             "NhwcMaxPool",
             "x:T",
             "y:T",
@@ -240,8 +188,8 @@ SIGNATURES: dict[str, Signature] = {
             | {"strides": _INTS},
             "kernel_shape",
         ),
-        _signature("Pad", "data:R pads:L value:R?", "output:R", {"mode": _STRING}),
-        _signature(
+        signature("Pad", "data:R pads:L value:R?", "output:R", {"mode": _STRING}),
+        signature(
             "QAttention",
             "input:A weight:B bias:F input_scale:F weight_scale:F mask_index:I? input_zero_point:A?"
             " weight_zero_point:B? past:F?",
@@ -249,91 +197,91 @@ SIGNATURES: dict[str, Signature] = {
             _ATTENTION | {"do_rotary": _INT, "past_present_share_buffer": _INT},
             "num_heads",
         ),
-        _signature(
+        signature(
             "QGemm",
             "A:A a_scale:F a_zero_point:A B:B b_scale:F b_zero_point:B C:I? y_scale:F? y_zero_point:T?",
             "Y:V",
             _PRODUCT,
         ),
-        _signature("QLinearAdd", _TWO, "Y:T", {}),
-        _signature("QLinearAveragePool", _ONE, "Y:T", _WINDOW, "kernel_shape"),
-        _signature("QLinearConcat", "Y_scale:F Y_zero_point:T inputs:V*", "Y:T", {"axis": _INT}, "axis"),
-        _signature(
+        signature("QLinearAdd", _TWO, "Y:T", {}),
+        signature("QLinearAveragePool", _ONE, "Y:T", _WINDOW, "kernel_shape"),
+        signature("QLinearConcat", "Y_scale:F Y_zero_point:T inputs:V*", "Y:T", {"axis": _INT}, "axis"),
+        signature(
             "QLinearConv",
             "x:A x_scale:F x_zero_point:A w:B w_scale:F w_zero_point:B y_scale:F y_zero_point:T B:I?",
             "y:T",
             _CONV | {"channels_last": _INT},
         ),
-        _signature("QLinearGlobalAveragePool", _ONE, "Y:T", {"channels_last": _INT}),
-        _signature("QLinearLeakyRelu", _ONE, "Y:T", {"alpha": _FLOAT}),
-        _signature("QLinearMul", _TWO, "Y:T", {}),
-        _signature(
+        signature("QLinearGlobalAveragePool", _ONE, "Y:T", {"channels_last": _INT}),
+        signature("QLinearLeakyRelu", _ONE, "Y:T", {"alpha": _FLOAT}),
+        signature("QLinearMul", _TWO, "Y:T", {}),
+        signature(
             "QLinearReduceMean",
             "data:T data_scale:F data_zero_point:T? reduced_scale:F reduced_zero_point:T?",
             "reduced:T",
             {"axes": _INTS, "keepdims": _INT},
             *("axes", "keepdims"),
         ),
-        _signature("QLinearSigmoid", _ONE, "Y:T", {}),
-        _signature("QLinearSoftmax", _ONE, "Y:T", {"axis": _INT, "opset": _INT}, "opset"),
-        _signature(
+        signature("QLinearSigmoid", _ONE, "Y:T", {}),
+        signature("QLinearSoftmax", _ONE, "Y:T", {"axis": _INT, "opset": _INT}, "opset"),
+        signature(
             "QLinearWhere",
             "condition:C X:T x_scale:F x_zero_point:T Y:T y_scale:F y_zero_point:T z_scale:F z_zero_point:T",
             "Z:T",
             {},
         ),
-        _signature("QuantizeLinear", "x:M y_scale:M y_zero_point:G?", "y:G", {"axis": _INT}),
-        _signature("QuickGelu", "X:R", "Y:R", {"alpha": _FLOAT}),
-        _signature("Range", "start:W limit:W delta:W?", "Y:W", {}),
-        _signature(
+        signature("QuantizeLinear", "x:M y_scale:M y_zero_point:G?", "y:G", {"axis": _INT}),
+        signature("QuickGelu", "X:R", "Y:R", {"alpha": _FLOAT}),
+        signature("Range", "start:W limit:W delta:W?", "Y:W", {}),
+        signature(
             "RotaryEmbedding",
             "input:R position_ids:L cos_cache:R sin_cache:R",
             "output:R",
             {"interleaved": _INT, "is_packed_batching": _INT, "num_heads": _INT}
             | {"rotary_embedding_dim": _INT, "scale": _FLOAT},
         ),
-        _signature(
+        signature(
             "SimplifiedLayerNormalization",
             "X:R scale:R",
             "Y:R inv_std_var:F?",
             {"axis": _INT, "epsilon": _FLOAT, "stash_type": _INT},
         ),
-        _signature(
+        signature(
             "SkipLayerNormalization",
             "input:R skip:R gamma:R beta:R? bias:R?",
             _STATISTICS,
             {"epsilon": _FLOAT},
         ),
-        _signature(
+        signature(
             "SkipSimplifiedLayerNormalization", "input:R skip:R gamma:R bias:R?", _STATISTICS, {"epsilon": _FLOAT}
         ),
-        _signature("TransposeMatMul", "A:R B:R", "Y:R", _PRODUCT),
-        _signature("Trilu", "X:W k:L?", "Y:W", {"upper": _INT}),
-        _signature(
+        signature("TransposeMatMul", "A:R B:R", "Y:R", _PRODUCT),
+        signature("Trilu", "X:W k:L?", "Y:W", {"upper": _INT}),
+        signature(
             "BiasDropout",
             "data:R bias:R residual:R? ratio:R? training_mode:C?",
             "output:R mask:C?",
             {"seed": _INT},
         ),
-        _signature(
+        signature(
             "BranchwiseRMSNorm",
             "X:R scale:R?",
             "Y:R",
             {"epsilon": _FLOAT, "num_branches": _INT},
         ),
-        _signature(
+        signature(
             "ComplexMul",
             "A:R B:R",
             "C:R",
             {},
         ),
-        _signature(
+        signature(
             "ComplexMulConj",
             "A:R B:R",
             "C:R",
             {},
         ),
-        _signature(
+        signature(
             "DecoderMaskedMultiHeadAttention",
             "query:R key:R? value:R? mask_index:I? attention_bias:R? past_key:R? past_value:R? past_sequence_length:I?"
             " beam_width:I? cache_indirection:I? bias:R?",
@@ -342,50 +290,50 @@ SIGNATURES: dict[str, Signature] = {
             | {"scale": _FLOAT},
             "num_heads",
         ),
-        _signature(
+        signature(
             "GatedAdd",
             "X:R Y:R gate:R gate_weight:R?",
             "output:R",
             {},
         ),
-        _signature(
+        signature(
             "GatedRMSNorm",
             "X:R scale:R gate:R",
             "Y:R",
             {"activation": _STRING, "epsilon": _FLOAT},
         ),
-        _signature(
+        signature(
             "GatedRelativePositionBias",
             "query_layer:R query_bias:R rel_pos:R weight:R bias:R eco_a:R token_offset:I?",
             "output:R",
             {"num_heads": _INT},
             "num_heads",
         ),
-        _signature(
+        signature(
             "GatherND",
             "data:W indices:N",
             "output:W",
             {},
         ),
-        _signature(
+        signature(
             "GemmFastGelu",
             "X:R W:R bias:R?",
             "Y:R",
             {},
         ),
-        _signature(
+        signature(
             "GemmaRotaryEmbedding",
             "emb:F q:R q_rot:R k:R k_rot:R",
             "output1:R output2:R",
             {},
         ),
-        _signature(
+        signature(
             "IsAllFinite",
             "input:R*",
             "output:C",
             {"isinf_only": _INT, "isnan_only": _INT},
         ),
-        _signature(
+        signature(
             "MRotaryEmbedding",
             "input:R position_ids:L cos_cache:R sin_cache:R",
             "output:R",
@@ -393,34 +341,34 @@ SIGNATURES: dict[str, Signature] = {
             | {"num_heads": _INT, "rotary_embedding_dim": _INT, "scale": _FLOAT},
             "mrope_section",
         ),
-        _signature(
+        signature(
             "MatMulBnb4",
             "A:R B:U absmax:R",
             "Y:R",
             dict.fromkeys(("K", "N", "block_size", "quant_type", "training_mode", "transB"), _INT),
             *("K", "N", "block_size", "quant_type"),
         ),
-        _signature(
+        signature(
             "MatMulInteger16",
             "A:P B:P",
             "Y:I",
             {},
         ),
-        _signature(
+        signature(
             "PackedAttention",
             "input:R weights:R bias:R token_offset:I cumulative_sequence_length:I attention_bias:R?",
             "output:R",
             {"num_heads": _INT, "qkv_hidden_sizes": _INTS, "scale": _FLOAT},
             "num_heads",
         ),
-        _signature(
+        signature(
             "PackedMultiHeadAttention",
             "query:R key:R? value:R? bias:R? token_offset:I cumulative_sequence_length:I attention_bias:R?",
             "output:R",
             {"mask_filter_value": _FLOAT, "num_heads": _INT, "scale": _FLOAT},
             "num_heads",
         ),
-        _signature(
+        signature(
             "QEmbedLayerNormalization",
             "input_ids:I segment_ids:I? word_embedding_quant:T position_embedding_quant:T segment_embedding:T?"
             " gamma_quant:T beta_quant:T mask:I? word_embedding_scale:F position_embedding_scale:F"
@@ -430,64 +378,64 @@ SIGNATURES: dict[str, Signature] = {
             "layernorm_out:F mask_index_out:I",
             {"epsilon": _FLOAT},
         ),
-        _signature(
+        signature(
             "ReduceSumInteger",
             "data:T",
             "reduced:I",
             {"axes": _INTS, "keepdims": _INT},
             *("axes", "keepdims"),
         ),
-        _signature(
+        signature(
             "RemovePadding",
             "input:R sequence_token_count:I",
             "output:R token_offset:I cumulated_seq_len:I max_seq_len:I",
             {},
         ),
-        _signature(
+        signature(
             "RestorePadding",
             "input:R token_offset:I",
             "output:R",
             {},
         ),
-        _signature(
+        signature(
             "SampleOp",
             "X:W",
             "Y:W",
             {},
         ),
-        _signature(
+        signature(
             "ScaledSiLU",
             "X:R scale:Y?",
             "Y:R",
             {"alpha": _FLOAT},
         ),
-        _signature(
+        signature(
             "SkipGroupNorm",
             "X:M gamma:H beta:H skip:M bias:M?",
             "Y:M S:M?",
             {"activation": _INT, "channels_last": _INT, "epsilon": _FLOAT, "groups": _INT},
             *("activation", "groups"),
         ),
-        _signature(
+        signature(
             "SwiGLU",
             "gate:R up:R?",
             "output:R",
             dict.fromkeys(("activation_alpha", "activation_beta", "limit"), _FLOAT) | {"round_activation": _INT},
         ),
-        _signature(
+        signature(
             "Tokenizer",
             "X:X",
             "Y:X",
             {"mark": _INT, "mincharnum": _INT, "pad_value": _STRING, "separators": _STRINGS, "tokenexp": _STRING},
             *("mark", "mincharnum", "pad_value"),
         ),
-        _signature(
+        signature(
             "TorchEmbedding",
             "weight:W indices:L padding_idx:L? scale_grad_by_freq:C?",
             "Y:W",
             {},
         ),
-        _signature(
+        signature(
             "UnfoldTensor",
             "input:W",
             "output:W",

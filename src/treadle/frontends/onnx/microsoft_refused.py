@@ -1,7 +1,7 @@
 """Operators of ONNX Runtime 1.32 (com.microsoft) that treadle does not compute, each with the reason."""
 
 _REASONS = {
-    "it generates texts by a loop over subgraphs of its own": "Sampling WhisperBeamSearch",
+    "it generates texts by a loop over subgraphs of its own": "WhisperBeamSearch",
     "it is for GPUs and NPUs: ONNX Runtime has no CPU kernel of it either": (
         "BitmaskBiasDropout BitmaskDropout ConvStateReplay DecoderAttention DecoderMaskedSelfAttention DequantizeBFP "
         "DequantizeWithOrder DynamicSparseAttention EPContext GatedDeltaNetStateReplay GemmFloat8 "

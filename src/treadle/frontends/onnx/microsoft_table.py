@@ -1,8 +1,9 @@
 """Operator of com.microsoft -> rule, one line each. Others are refused: the onnx package has no reference for them,
 and `microsoft_refused` says why."""
 
-from treadle.frontends.onnx.beam_search import beam_search
-from treadle.frontends.onnx.greedy_search import greedy_search
+from treadle.frontends.onnx.generation.beam_search import beam_search
+from treadle.frontends.onnx.generation.greedy_search import greedy_search
+from treadle.frontends.onnx.generation.sampling import sampling
 from treadle.frontends.onnx.rules import (
     attention,
     blocks,
@@ -30,7 +31,7 @@ from treadle.frontends.onnx.rules.rule import Rule
 
 _QUANTIZATION = "its numbers and scales must be f32 and integers of 8, 16 or 32 bits, the shapes of its scales known"
 
-SEARCHES = {"BeamSearch": beam_search, "GreedySearch": greedy_search}
+SEARCHES = {"BeamSearch": beam_search, "GreedySearch": greedy_search, "Sampling": sampling}
 """Operators that the importer replaces by the nodes of a loop around the graph in an attribute of theirs."""
 
 RULES: dict[str, Rule] = {
