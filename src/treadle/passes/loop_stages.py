@@ -230,7 +230,8 @@ def _search_without_samples(node: Node) -> _Found | None:
             return None
         if [axes.keys() for axes in found] == [axes.keys() for axes in changing]:
             items = list(map(numbers_or_none, shapes.outputs[1 + len(changing) :]))
-            return _Found(body, changing, items, is_counted=False, is_whole=False)
+            unknown: list[Dims] = [(None,) * len(each) for each in items]
+            return _Found(body, changing, items, unknown, is_counted=False, is_whole=False)
         changing = [dict.fromkeys(axes, 0) for axes in found]
     return None
 
