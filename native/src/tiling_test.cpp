@@ -92,4 +92,9 @@ TREADLE_TEST(products_with_few_rows_have_chunks_of_columns) {
     CHECK(100 / high.blocks >= 4);
 }
 
+TREADLE_TEST(a_single_block_of_rows_has_chunks_that_workers_share_evenly) {
+    const Grid grid = choose_grid({1, 32, 1, 3074.0, 2e3, 3e6, 1 << 21, false, 1.0, 40.0, 32.0});
+    CHECK(grid.panels == 4);
+}
+
 }  // namespace treadle

@@ -27,7 +27,7 @@ from treadle.ops.call import Nested
 from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.data_stages import Ahead, Behind, join_stages
-from treadle.passes.lower.base import has_streamed_weights
+from treadle.passes.lower.base import bytes_of_weights
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize, simplify
 from treadle.passes.regions import Region, first_region
@@ -109,8 +109,8 @@ class Options:
     """Writes the artifact of the compiled model, if one is wanted."""
     on_compiled: Callable[[], None] | None = None
     """Called after each plan that is compiled."""
-    streamed_weights: bool | None = None
-    """Whether no cache holds the model's weights between runs; None: the compiled graph's constants decide."""
+    weight_bytes: int | None = None
+    """Bytes of the model's weights; None: those of the compiled graph's constants."""
     plans_behind: Callable[[], PlansOfRest] | None = None
     """Makes the plans of a stage; None: as `plans_of_rest` does."""
     plans_of_rest: Callable[[], PlansOfRest] | None = None
@@ -127,7 +127,7 @@ class Options:
             self.target,
             self.math,
             precision=self.precision,
-            streamed_weights=self.streamed_weights,
+            weight_bytes=self.weight_bytes,
             batch_invariant=self.batch_invariant,
         )
 
@@ -138,7 +138,7 @@ class Options:
             self.target,
             self.math,
             self.provider,
-            streamed_weights=self.streamed_weights,
+            weight_bytes=self.weight_bytes,
             open_sizes=open_sizes,
             batch_invariant=self.batch_invariant,
         )
@@ -150,7 +150,7 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
     All weights of `graph` count as the model's, whichever outputs are wanted: an output's bits do not depend on the
     others.
     """
-    options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
+    options = replace(options, weight_bytes=bytes_of_weights(graph))
     fixed = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
     by_name = dict(zip((value.name for value in graph.outputs), fixed.outputs, strict=True))
     fixed.outputs = [by_name[name] for name in outputs]
@@ -218,8 +218,8 @@ def _compile_for_samples(
     facts = Facts()
     opened = build_open(model, facts, hints) if isinstance(model, Template) else specialize_open(model, facts, hints)
     nodes = tuple(node.name for node in all_nodes(opened))
-    if options.streamed_weights is None:
-        options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
+    if options.weight_bytes is None:
+        options = replace(options, weight_bytes=bytes_of_weights(opened))
     why = _why_untraced(opened, options)
     if why is not None:
         return why
@@ -253,7 +253,7 @@ def compile_without_padding(
     facts = Facts()
     opened = build_open(model, facts, {}) if isinstance(model, Template) else specialize_open(model, facts, {})
     nodes = tuple(node.name for node in all_nodes(opened))
-    options = replace(options, streamed_weights=has_streamed_weights(opened, options.target))
+    options = replace(options, weight_bytes=bytes_of_weights(opened))
     by_name = dict(zip((value.name for value in model.outputs), opened.outputs, strict=True))
     opened.outputs = [by_name[name] for name in outputs]
     context = options.context

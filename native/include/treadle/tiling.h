@@ -63,7 +63,8 @@ struct Grid {
     std::int64_t panels;
 };
 
-// choose_grid() returns chunks worth about kChunkNs each that move the least memory.
+// choose_grid() returns chunks worth about kChunkNs each that move the least memory. A single block of rows moves its
+// factors once, however its panels are shared: as units_per_chunk() does.
 Grid choose_grid(const GridRequest& request);
 
 // ConvRequest is a direct convolution: units of the images, and groups of output channels. Both are at least 1.

@@ -35,15 +35,14 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class PassContext:
     """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated, `precision`
-    is `bf16` where f32 factors may be rounded to it. `streamed_weights`: whether no cache holds the model's weights
-    from one run to the next; None: the graph's constants decide. `batch_invariant`: no number may depend on how many
-    others are computed with it."""
+    is `bf16` where f32 factors may be rounded to it. `weight_bytes`: those of the model's weights; None: those of the
+    graph's constants. `batch_invariant`: no number may depend on how many others are computed with it."""
 
     target: Target
     math: Math = "fast"
     limits: Limits = field(default_factory=Limits)
     precision: Precision = "f32"
-    streamed_weights: bool | None = None
+    weight_bytes: int | None = None
     batch_invariant: bool = False
 
 

@@ -54,7 +54,7 @@ def choose_kernels(
     math: str,
     provider: Provider | None = None,
     *,
-    streamed_weights: bool | None = None,
+    weight_bytes: int | None = None,
     plans: Mapping[Node, tuple[Plan, ...]] | None = None,
     batch_invariant: bool = False,
 ) -> Lowered:
@@ -67,7 +67,7 @@ def choose_kernels(
         target,
         math,
         provider,
-        streamed_weights=streamed_weights,
+        weight_bytes=weight_bytes,
         plans=plans,
         batch_invariant=batch_invariant,
     )

@@ -14,7 +14,7 @@ from treadle.graph.value import Value
 from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
 from treadle.passes.lower.attention_operands import can_bf16_dot
-from treadle.passes.lower.base import has_streamed_weights
+from treadle.passes.lower.base import bytes_of_weights, stay_in
 from treadle.passes.lower.conv.epilogue import has_readable_epilogue
 from treadle.passes.lower.conv.lower import blocked_output, prefers_winograd, takes_bf16
 from treadle.passes.lower.expr import is_native
@@ -173,9 +173,8 @@ def _round_where_made(value: Value) -> None:
 def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:
     """Give products whose left factor is stored as f32 a rounded copy of it, where that pays."""
     uses: Counter[Value] = Counter()
-    streamed = (
-        has_streamed_weights(graph, context.target) if context.streamed_weights is None else context.streamed_weights
-    )
+    weights = bytes_of_weights(graph) if context.weight_bytes is None else context.weight_bytes
+    streamed = not stay_in(context.target.last_cache, weights)
     readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved, streamed=streamed)}
     for node in readers:
         uses[node.operand(0)] += _uses_of_each(node)

@@ -23,17 +23,16 @@ def make_plan(
     math: str,
     provider: Provider | None = None,
     *,
-    streamed_weights: bool | None = None,
+    weight_bytes: int | None = None,
     open_sizes: bool = False,
     batch_invariant: bool = False,
 ) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all known: numbers or expressions. Consumes the graph.
 
-    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether
-    no cache holds the model's weights come from memory in every run; None: as those of `graph` would. `open_sizes`:
-    whether memory is planned at binding although no shape in `graph` is open: it is a body in a graph where some are,
-    or only arguments of kernels depend on sizes.
-    `batch_invariant` is as in PassContext.
+    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `weight_bytes`: those of the
+    model's weights; None: those of the constants of `graph`. `open_sizes`: whether memory is planned at binding
+    although no shape in `graph` is open: it is a body in a graph where some are, or only arguments of kernels depend on
+    sizes. `batch_invariant` is as in PassContext.
 
     Raises LimitError if it needs too much memory.
     """
@@ -47,7 +46,7 @@ def make_plan(
                 target,
                 math,
                 provider,
-                streamed_weights=streamed_weights,
+                weight_bytes=weight_bytes,
                 open_sizes=open_sizes,
                 batch_invariant=batch_invariant,
             )
@@ -61,7 +60,7 @@ def make_plan(
         target,
         math,
         provider,
-        streamed_weights=streamed_weights,
+        weight_bytes=weight_bytes,
         plans=plans,
         batch_invariant=batch_invariant,
     )

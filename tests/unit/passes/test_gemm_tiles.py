@@ -11,6 +11,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.guard import evaluate
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.gemm_tiles import (
+    NO_PREFETCH,
     Grid,
     Parts,
     Prefetched,
@@ -119,7 +120,7 @@ def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
     The blocks of a chunk ask for all of a later panel together, unless there are so many that the first one's wait is
     nothing.
     """
-    found = prefetched(Grid(1, blocks, 1, 1, 1, 4), Parts.whole(256), 3 * 64, 256 * 3 * 64, TARGET.machine)
+    found = prefetched(Grid(1, blocks, 1, 1, 1, 4), Parts.whole(256), 3 * 64, 256 * 3 * 64, TARGET.machine, alone=True)
 
     assert found == Prefetched(lines, lines, 2 * 256 * 3 * 64 if lines else 0)
     assert lines == 0 or lines * blocks >= 4 * 3
@@ -128,13 +129,15 @@ def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
 @pytest.mark.parametrize(("panels", "length"), [(1, 256), (4, 8)])
 def test_a_single_block_asks_for_what_it_reads_soon(panels: int, length: int) -> None:
     """
-    It asks for each line once, as early as memory needs, of all panels that it reads by turns together.
+    It asks for each line once, as early as memory needs, of all panels that it reads by turns together; but for none
+    where the model's weights stay in L2.
     """
     machine = TARGET.machine
     parts = Parts(length, panels, several=panels > 1, share=1.0)
-    found = prefetched(Grid(1, 1, 4, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, machine)
+    found = prefetched(Grid(1, 1, 4, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, machine, alone=True)
 
     assert found.lines == found.most == UNROLL * 3
+    assert prefetched(Grid(1, 1, 4, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, machine, alone=False) == NO_PREFETCH
     under_way = (found.ahead - (length * 3 * 64 if panels > 1 else 0)) * panels
     assert 0 <= under_way - machine.memory_latency_ns * machine.memory_bytes_per_ns < 64 * panels
 
@@ -146,14 +149,17 @@ def test_open_numbers_of_blocks_share_what_is_fetched_ahead() -> None:
     facts = Facts()
     blocks = facts.symbol("blocks", 10)
     parts = Parts(8 + minimum(blocks - 1, 1) * 248, 4, several=True, share=1.0)
-    found = prefetched(Grid(1, blocks, 1, 1, blocks, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine)
-    single = prefetched(Grid(1, 1, 1, 1, 1, 4), Parts(8, 4, several=True, share=1.0), 3 * 64, 0, TARGET.machine)
+    found = prefetched(Grid(1, blocks, 1, 1, blocks, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine, alone=True)
+    by_turns = Parts(8, 4, several=True, share=1.0)
+    single = prefetched(Grid(1, 1, 1, 1, 1, 4), by_turns, 3 * 64, 0, TARGET.machine, alone=True)
+    near = prefetched(Grid(1, blocks, 1, 1, blocks, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine, alone=False)
 
     lines = {number: evaluate(found.lines, {"blocks": number}) for number in (1, 2, 3, 4, 5, 100)}
     ahead = {number: evaluate(found.ahead, {"blocks": number}) for number in (1, 2, 100)}
 
     assert lines == {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 100: 3}
-    assert found.most == 12
+    assert found.most == near.most == 12
+    assert {number: evaluate(near.lines, {"blocks": number}) for number in lines} == {**lines, 1: 0}
     assert set(lines.values()) == set(shared_lines(12))
     assert ahead == {1: single.ahead, 2: 256 * 3 * 64, 100: 256 * 3 * 64}
 
@@ -164,7 +170,7 @@ def test_chunks_of_products_in_parts_ask_for_the_next_panel(blocks: int, lines: 
     However many blocks there are: what a part of the depth takes is read soon.
     """
     parts = Parts(64, 4, several=True, share=0.25)
-    found = prefetched(Grid(1, blocks, 1, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine)
+    found = prefetched(Grid(1, blocks, 1, 1, 1, 4), parts, 3 * 64, 256 * 3 * 64, TARGET.machine, alone=True)
 
     assert found == Prefetched(lines, lines, 256 * 3 * 64)
 

@@ -24,19 +24,19 @@ from treadle.provider import Provider
 Array = np.ndarray[Any, Any]
 
 _RESIDENT_SHARE = 0.5
-"""The part of the last cache that a model's weights may fill and stay resident from one run to the next: some kernels
-pack them in a larger form, and activations use the cache too."""
+"""The part of a cache that a model's weights may fill and stay resident from one run to the next: some kernels pack
+them in a larger form, and activations use the cache too."""
 
 
-def has_streamed_weights(graph: Graph, target: Target) -> bool:
-    """Whether no cache holds the constants of `graph` from one run to the next."""
-    return _constant_bytes(graph) > _RESIDENT_SHARE * target.last_cache
+def stay_in(cache: int, weights: int) -> bool:
+    """Whether a cache of `cache` bytes holds `weights` bytes of weights from one run to the next."""
+    return weights <= _RESIDENT_SHARE * cache
 
 
-def _constant_bytes(graph: Graph) -> int:
+def bytes_of_weights(graph: Graph) -> int:
     """The bytes of the constants of `graph` and of the bodies in it."""
     bodies = (attr for node in graph.nodes for attr in node.attrs.values() if isinstance(attr, Graph))
-    return sum(nbytes(value) for value in graph.constants()) + sum(map(_constant_bytes, bodies))
+    return sum(nbytes(value) for value in graph.constants()) + sum(map(bytes_of_weights, bodies))
 
 
 class LowerContext:
@@ -50,7 +50,7 @@ class LowerContext:
         math: str = "fast",
         provider: Provider | None = None,
         *,
-        streamed_weights: bool | None = None,
+        weight_bytes: int | None = None,
         plans: Mapping[Node, tuple[Plan, ...]] | None = None,
         batch_invariant: bool = False,
     ) -> None:
@@ -61,7 +61,11 @@ class LowerContext:
         self.math = math
         self.batch_invariant = batch_invariant or math == "exact"
         """Whether no result may depend on how many images or rows are computed with it."""
-        self.streamed_weights = has_streamed_weights(graph, target) if streamed_weights is None else streamed_weights
+        weights = bytes_of_weights(graph) if weight_bytes is None else weight_bytes
+        self.streamed_weights = not stay_in(target.last_cache, weights)
+        """Whether no cache holds the model's weights from one run to the next."""
+        self.weights_leave_l2 = not stay_in(target.l2, weights)
+        """Whether L2 does not hold them."""
         self.aliases: dict[Value, tuple[Value, int]] = {}
         self.in_place: set[Value] = set()
         """Values that are written straight into what a concatenation makes of them, image by image."""

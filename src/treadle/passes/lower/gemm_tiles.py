@@ -295,13 +295,16 @@ class Prefetched:
 NO_PREFETCH = Prefetched(0, 0, 0)
 
 
-def prefetched(grid: Grid, parts: Parts, step_bytes: int, panel_bytes: int, machine: MachineModel) -> Prefetched:
+def prefetched(
+    grid: Grid, parts: Parts, step_bytes: int, panel_bytes: int, machine: MachineModel, *, alone: bool
+) -> Prefetched:
     """What the blocks of a chunk prefetch of packed panels of `panel_bytes`, of which a row is `step_bytes` long.
 
     Several blocks prefetch a whole panel together: not the next one, which another worker may have begun by then, but
     the one behind it. The memory behind the last panel of a constant may be the next constant; if it is not, no harm is
     done. Chunks of products in parts are longer, and prefetch the next panel. Where the number of blocks is open, up to
-    four share the work, and further ones do as much. A single block prefetches what it reads itself soon.
+    four share the work, and further ones do as much. A single block prefetches what it reads itself soon, if
+    `alone` says so: where L2 holds the model's weights, it would take longer.
     """
     turn_lines = -(-UNROLL * step_bytes // LINE)
     later = panel_bytes * (1 if parts.several else 2)
@@ -309,9 +312,9 @@ def prefetched(grid: Grid, parts: Parts, step_bytes: int, panel_bytes: int, mach
     if is_expression(grid.blocks):
         several = minimum(grid.blocks - 1, 1)
         lines = ceil_div(turn_lines, minimum(grid.blocks, MOST_SHARERS))
-        return Prefetched(lines, turn_lines, soon + several * (later - soon))
+        return Prefetched(lines if alone else several * lines, turn_lines, soon + several * (later - soon))
     if grid.blocks == 1:
-        return Prefetched(turn_lines, turn_lines, soon)
+        return Prefetched(turn_lines, turn_lines, soon) if alone else NO_PREFETCH
     if grid.blocks > _MOST_SHARERS and not parts.several:
         return NO_PREFETCH
     lines = -(-turn_lines // grid.blocks)

@@ -133,7 +133,8 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     product = replace(product, b=right.matrices)
     prefetch = NO_PREFETCH
     if tiling.streams and right.source == "packed":
-        prefetch = prefetched(grid, tiling.parts, width * dtype.size, right.panel * dtype.size, ctx.machine)
+        step, panel = width * dtype.size, right.panel * dtype.size
+        prefetch = prefetched(grid, tiling.parts, step, panel, ctx.machine, alone=ctx.weights_leave_l2)
     edge = _edge(product, width, lanes)
     epilogue, given = with_given(node.attrs["epilogue"]) if "epilogue" in node.attrs else (None, ())
     copied = right.copies or (right.source == "rows" and edge > 0)
