@@ -3,7 +3,8 @@
     python -m benches.micro.binding [steps ...]
 
 Prints for each number of steps the times in us of: evaluating all expressions, making the native program, a new binding
-as a whole, and finding one that was made before.
+as a whole, binding the program of one user again (and that with caches that hold nothing of it), and finding a binding
+that was made before.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from statistics import median
 
@@ -21,10 +22,13 @@ from treadle import _native
 from treadle.graph.dim import ceil_div, computed
 from treadle.graph.facts import Facts
 from treadle.plan.binder import Encoder
-from treadle.runtime.program_template import OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
+from treadle.runtime.program_template import MovingPlan, OutputTemplate, ProgramTemplate, StepTemplate, TemplateLayout
 from treadle.tracing.registry import StepLabel
 
 REPEATS = 200
+
+EVICTING_BYTES = 64 << 20
+"""Memory that is written to leave nothing else in the caches."""
 
 Kernel = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.c_void_p
@@ -81,10 +85,12 @@ def chain(steps: int) -> ProgramTemplate:
     )
 
 
-def microseconds(call: Callable[[], object]) -> float:
-    """Returns the median duration of `call`."""
+def microseconds(call: Callable[[], object], evicting: np.ndarray | None = None) -> float:
+    """Returns the median duration of `call`; before each, `evicting` is written."""
     times = []
     for _ in range(REPEATS):
+        if evicting is not None:
+            evicting += 1
         begin = time.perf_counter_ns()
         call()
         times.append(time.perf_counter_ns() - begin)
@@ -93,17 +99,27 @@ def microseconds(call: Callable[[], object]) -> float:
 
 def main() -> None:
     """Prints the table."""
-    print(f"{'steps':>6} {'operations':>10} {'evaluate':>9} {'program':>9} {'new':>9} {'again':>9}")
+    titles = ("evaluate", "program", "new", "moved", "cold", "again")
+    print(f"{'steps':>6} {'operations':>10} " + " ".join(f"{each:>9}" for each in titles))
+    evicting = np.zeros(EVICTING_BYTES, np.uint8)
     for steps in map(int, sys.argv[1:] or ("10", "100", "1000")):
         template = chain(steps)
         native = template._native
         sizes = native.evaluate((2, 64))
         fresh = count(1)
         template.bind((2, 64))
+        moving = template.moving(["batch", "length"])
+        assert moving is not None, "no step has a body"
+
+        def move(moving: MovingPlan = moving, fresh: Iterator[int] = fresh) -> object:
+            return moving.bind({"batch": 2, "length": 64 + next(fresh)})
+
         times = (
             microseconds(lambda native=native: native.evaluate((2, 64))),  # type: ignore[misc]
             microseconds(lambda native=native, sizes=sizes: native.bind(sizes)),  # type: ignore[misc]
             microseconds(lambda template=template, fresh=fresh: template.bind((2, 64 + next(fresh)))),  # type: ignore[misc]
+            microseconds(move),
+            microseconds(move, evicting),
             microseconds(lambda template=template: template.bind((2, 64 + REPEATS))),  # type: ignore[misc]
         )
         print(f"{steps:6} {len(template.layout.operations):10} " + " ".join(f"{each:9.2f}" for each in times))

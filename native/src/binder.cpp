@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -40,8 +39,7 @@ constexpr std::uint64_t bit_of(std::size_t symbol) { return std::uint64_t{1} << 
 
 constexpr BinderOp kFirstSearch = BinderOp::conv_units;  // those from here on are results of searches
 
-// Found is what a search has found: the results of its operations in their order.
-using Found = std::array<std::int64_t, 5>;
+std::size_t operands_of(BinderOp op) { return std::string_view(kSignatures[index_of(op)]).size() - 1; }
 
 std::string of_operation(std::size_t row) { return "operation " + std::to_string(row); }
 
@@ -90,7 +88,7 @@ void require_axis(std::int64_t size, std::int64_t most, std::size_t row) {
     if (size > most) fail(BindingFailure::Kind::range, row, "partitions a convolution of too many results");
 }
 
-Found search(const ConvRequest& request, std::size_t row) {
+SearchResults search(const ConvRequest& request, std::size_t row) {
     require_axis(request.units, kMostUnits, row);
     require_axis(request.groups, kMostLines, row);
     if (static_cast<double>(request.units) * static_cast<double>(request.groups) > kMostTiles / 16) {
@@ -108,7 +106,7 @@ Found search(const ConvRequest& request, std::size_t row) {
     return {chunk.units, chunk.groups};
 }
 
-Found search(std::int64_t planes, std::int64_t rows, double ns, std::size_t row) {
+SearchResults search(std::int64_t planes, std::int64_t rows, double ns, std::size_t row) {
     require_axis(planes, kMostLines, row);
     require_axis(rows, kMostLines, row);
     require_finite(ns, row);
@@ -116,7 +114,7 @@ Found search(std::int64_t planes, std::int64_t rows, double ns, std::size_t row)
     return {chunk.planes, chunk.rows};
 }
 
-Found search(const GridRequest& request, std::size_t row) {
+SearchResults search(const GridRequest& request, std::size_t row) {
     for (const std::int64_t units : {request.blocks, request.panels, request.batches}) require_units(units, row);
     for (const double number : {request.block_ns, request.a_bytes, request.b_bytes, request.share, request.l2_bytes_per_ns,
                                 request.l3_bytes_per_ns}) {
@@ -129,7 +127,7 @@ Found search(const GridRequest& request, std::size_t row) {
     return {grid.batches, grid.blocks, grid.panels};
 }
 
-Found search(const WinogradRequest& request, std::size_t row) {
+SearchResults search(const WinogradRequest& request, std::size_t row) {
     if (const char* fault = fault_of(request)) fail(BindingFailure::Kind::range, row, fault);
     const auto [tiles, groups, input, product, total] = partition_winograd(request);
     return {tiles, groups, input, product, total};
@@ -142,27 +140,22 @@ double to_real(Slot slot) { return std::bit_cast<double>(slot); }
 BindingFailure::BindingFailure(Kind failed, std::int64_t number_of, const std::string& text)
     : std::runtime_error(text), kind(failed), number(number_of) {}
 
-Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Operation> operations,
+Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, const std::vector<Operation>& operations,
                std::vector<std::int32_t> operands)
-    : symbols_(static_cast<std::size_t>(symbols)),
-      constants_(std::move(constants)),
-      operations_(std::move(operations)),
-      operands_(std::move(operands)) {
+    : symbols_(static_cast<std::size_t>(symbols)), constants_(std::move(constants)), operands_(std::move(operands)) {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
     if (symbols < 0 || symbols > most) {
         throw std::invalid_argument("symbols: wanted a number in 0..2**31, got " + std::to_string(symbols));
     }
     const std::size_t first = symbols_ + constants_.size();
-    kinds_.assign(first + operations_.size(), Kind::unknown);
+    kinds_.assign(first + operations.size(), Kind::unknown);
     std::fill_n(kinds_.begin(), symbols_, Kind::integer);
     std::vector<std::uint64_t> bits(kinds_.size(), 0);
     for (std::size_t i = 0; i < symbols_; ++i) bits[i] = bit_of(i);
-    depends_on_.reserve(operations_.size());
-    searches_.assign(operations_.size(), -1);
-    for (std::size_t row = 0; row < operations_.size(); ++row) {
-        const auto [op, begin] = operations_[row];
-        const std::int64_t end = row + 1 < operations_.size() ? operations_[row + 1].first_operand
-                                                              : static_cast<std::int64_t>(operands_.size());
+    for (std::size_t row = 0; row < operations.size(); ++row) {
+        const auto [op, begin] = operations[row];
+        const std::int64_t end = row + 1 < operations.size() ? operations[row + 1].first_operand
+                                                             : static_cast<std::int64_t>(operands_.size());
         if (op < 0 || static_cast<std::size_t>(op) >= kSignatures.size()) {
             throw std::invalid_argument(of_operation(row) + ": wanted a number in 0.." +
                                         std::to_string(kSignatures.size()) + " (exclusive), got " +
@@ -181,24 +174,28 @@ Binder::Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Op
                     signature[static_cast<std::size_t>(k + 1)] == 'i' ? Kind::integer : Kind::real);
             bits[first + row] |= bits[static_cast<std::size_t>(operand)];
         }
-        depends_on_.push_back(bits[first + row] != 0 ? bits[first + row] : kNoSymbol);
         kinds_[first + row] = signature[0] == 'i' ? Kind::integer : Kind::real;
-        if (static_cast<BinderOp>(op) >= kFirstSearch) add_search(row);
+        add_operation(row, static_cast<BinderOp>(op), static_cast<std::size_t>(begin),
+                      bits[first + row] != 0 ? bits[first + row] : kNoSymbol);
     }
 }
 
-void Binder::add_search(std::size_t row) {
-    const auto request = [this](std::size_t of) {
-        const auto [op, begin] = operations_[of];
-        const std::size_t count = std::string_view(kSignatures[static_cast<std::size_t>(op)]).size() - 1;
-        return std::span(operands_).subspan(static_cast<std::size_t>(begin), count);
-    };
+void Binder::add_operation(std::size_t row, BinderOp op, std::size_t first_operand, std::uint64_t depends_on) {
+    if (runs_.empty() || runs_.back().op != op || runs_.back().depends_on != depends_on) {
+        const auto number = static_cast<std::uint32_t>(row);
+        runs_.push_back({op, number, number, static_cast<std::uint32_t>(first_operand),
+                         static_cast<std::uint32_t>(searches_.size()), depends_on});
+    }
+    ++runs_.back().end_row;
+    if (op < kFirstSearch) return;
+    const auto operands = [this](const Request& of) { return std::span(operands_).subspan(of.first_operand, of.count); };
+    const Request request{first_operand, operands_of(op)};
     // Searches of different kinds have different numbers of operands.
-    const auto same = std::ranges::find_if(search_rows_, [&](std::size_t other) {
-        return std::ranges::equal(request(other), request(row));
+    const auto same = std::ranges::find_if(requests_, [&](const Request& other) {
+        return std::ranges::equal(operands(other), operands(request));
     });
-    searches_[row] = static_cast<std::int32_t>(same - search_rows_.begin());
-    if (same == search_rows_.end()) search_rows_.push_back(row);
+    searches_.push_back(static_cast<std::uint32_t>(same - requests_.begin()));
+    if (same == requests_.end()) requests_.push_back(request);
 }
 
 void Binder::require(const std::string& where, std::int64_t slot, std::size_t count, Kind wanted) {
@@ -248,88 +245,102 @@ void Binder::update(std::vector<Slot>& slots, std::span<const std::int64_t> symb
 }
 
 void Binder::compute(std::vector<Slot>& slots, std::uint64_t changed) const {
-    Slot* result = slots.data() + symbols_ + constants_.size();
-    std::vector<std::optional<Found>> found(search_rows_.size());
-    for (std::size_t row = 0; row < operations_.size(); ++row, ++result) {
-        if ((depends_on_[row] & changed) == 0) continue;
-        const std::int32_t* const operand = operands_.data() + operations_[row].first_operand;
-        const auto integer = [&](int k) { return slots[static_cast<std::size_t>(operand[k])]; };
-        const auto real = [&](int k) { return to_real(integer(k)); };
-        const auto set_real = [&](double number) { *result = std::bit_cast<Slot>(number); };
-        const auto op = static_cast<BinderOp>(operations_[row].op);
-        // Searches once for all operations with the same operands. `first`: the operation of the first result.
-        const auto set_found = [&](BinderOp first, const auto& searched) {
-            std::optional<Found>& results = found[static_cast<std::size_t>(searches_[row])];
-            if (!results) results = searched();
-            *result = (*results)[index_of(op) - index_of(first)];
-        };
-        switch (op) {
-            case BinderOp::add: require_fit(__builtin_add_overflow(integer(0), integer(1), result), row); break;
-            case BinderOp::sub: require_fit(__builtin_sub_overflow(integer(0), integer(1), result), row); break;
-            case BinderOp::mul: require_fit(__builtin_mul_overflow(integer(0), integer(1), result), row); break;
-            case BinderOp::floordiv: *result = floor_division(integer(0), integer(1), row); break;
-            case BinderOp::min: *result = std::min(integer(0), integer(1)); break;
-            case BinderOp::max: *result = std::max(integer(0), integer(1)); break;
-            case BinderOp::is_zero:
-            case BinderOp::logical_not: *result = integer(0) == 0; break;
-            case BinderOp::is_negative: *result = integer(0) < 0; break;
-            case BinderOp::to_real: set_real(static_cast<double>(integer(0))); break;
-            case BinderOp::real_add: set_real(real(0) + real(1)); break;
-            case BinderOp::real_sub: set_real(real(0) - real(1)); break;
-            case BinderOp::real_mul: set_real(real(0) * real(1)); break;
-            case BinderOp::real_div:
+    std::vector<std::optional<SearchResults>> found(requests_.size());
+    for (const Run& run : runs_) {
+        if ((run.depends_on & changed) != 0) compute(run, slots, found);
+    }
+}
+
+void Binder::compute(const Run& run, std::vector<Slot>& slots, std::vector<std::optional<SearchResults>>& found) const {
+    const std::size_t count = operands_of(run.op);
+    const std::int32_t* operand = operands_.data() + run.first_operand;
+    Slot* result = slots.data() + symbols_ + constants_.size() + run.first_row;
+    std::size_t row = run.first_row;
+    const auto integer = [&](int k) { return slots[static_cast<std::size_t>(operand[k])]; };
+    const auto real = [&](int k) { return to_real(integer(k)); };
+    const auto set_real = [&](double number) { *result = std::bit_cast<Slot>(number); };
+    const auto each = [&](const auto& compute_one) {
+        for (; row < run.end_row; ++row, ++result, operand += count) compute_one();
+    };
+    // Searches once for all operations with the same operands. `first`: the operation of the first result.
+    const auto each_found = [&](BinderOp first, const auto& search_one) {
+        const std::uint32_t* number = searches_.data() + run.first_search;
+        each([&] {
+            std::optional<SearchResults>& results = found[*number++];
+            if (!results) results = search_one();
+            *result = (*results)[index_of(run.op) - index_of(first)];
+        });
+    };
+    switch (run.op) {
+        case BinderOp::add: each([&] { require_fit(__builtin_add_overflow(integer(0), integer(1), result), row); }); break;
+        case BinderOp::sub: each([&] { require_fit(__builtin_sub_overflow(integer(0), integer(1), result), row); }); break;
+        case BinderOp::mul: each([&] { require_fit(__builtin_mul_overflow(integer(0), integer(1), result), row); }); break;
+        case BinderOp::floordiv: each([&] { *result = floor_division(integer(0), integer(1), row); }); break;
+        case BinderOp::min: each([&] { *result = std::min(integer(0), integer(1)); }); break;
+        case BinderOp::max: each([&] { *result = std::max(integer(0), integer(1)); }); break;
+        case BinderOp::is_zero:
+        case BinderOp::logical_not: each([&] { *result = integer(0) == 0; }); break;
+        case BinderOp::is_negative: each([&] { *result = integer(0) < 0; }); break;
+        case BinderOp::to_real: each([&] { set_real(static_cast<double>(integer(0))); }); break;
+        case BinderOp::real_add: each([&] { set_real(real(0) + real(1)); }); break;
+        case BinderOp::real_sub: each([&] { set_real(real(0) - real(1)); }); break;
+        case BinderOp::real_mul: each([&] { set_real(real(0) * real(1)); }); break;
+        case BinderOp::real_div:
+            each([&] {
                 if (real(1) == 0) fail(BindingFailure::Kind::division, row, "divides by 0");
                 set_real(real(0) / real(1));
-                break;
-            case BinderOp::real_min: set_real(real(1) < real(0) ? real(1) : real(0)); break;
-            case BinderOp::real_max: set_real(real(1) > real(0) ? real(1) : real(0)); break;
-            case BinderOp::less: *result = real(0) < real(1); break;
-            case BinderOp::less_equal: *result = real(0) <= real(1); break;
-            case BinderOp::floor: *result = to_integer(std::floor(real(0)), row); break;
-            case BinderOp::ceil: *result = to_integer(std::ceil(real(0)), row); break;
-            case BinderOp::round: *result = to_integer(std::nearbyint(real(0)), row); break;
-            case BinderOp::real_of_bits:
-            case BinderOp::bits_of_real: *result = integer(0); break;
-            case BinderOp::real_single: set_real(static_cast<float>(real(0))); break;
-            case BinderOp::real_sqrt:
+            });
+            break;
+        case BinderOp::real_min: each([&] { set_real(real(1) < real(0) ? real(1) : real(0)); }); break;
+        case BinderOp::real_max: each([&] { set_real(real(1) > real(0) ? real(1) : real(0)); }); break;
+        case BinderOp::less: each([&] { *result = real(0) < real(1); }); break;
+        case BinderOp::less_equal: each([&] { *result = real(0) <= real(1); }); break;
+        case BinderOp::floor: each([&] { *result = to_integer(std::floor(real(0)), row); }); break;
+        case BinderOp::ceil: each([&] { *result = to_integer(std::ceil(real(0)), row); }); break;
+        case BinderOp::round: each([&] { *result = to_integer(std::nearbyint(real(0)), row); }); break;
+        case BinderOp::real_of_bits:
+        case BinderOp::bits_of_real: each([&] { *result = integer(0); }); break;
+        case BinderOp::real_single: each([&] { set_real(static_cast<float>(real(0))); }); break;
+        case BinderOp::real_sqrt:
+            each([&] {
                 if (real(0) < 0) fail(BindingFailure::Kind::range, row, "has the square root of a negative number");
                 set_real(std::sqrt(real(0)));
-                break;
-            case BinderOp::units_per_chunk: *result = partition(integer(0), real(1), integer(2), row); break;
-            case BinderOp::conv_units:
-            case BinderOp::conv_groups:
-                set_found(BinderOp::conv_units, [&] {
-                    return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4), real(5)}, row);
-                });
-                break;
-            case BinderOp::planes_planes:
-            case BinderOp::planes_rows:
-                set_found(BinderOp::planes_planes, [&] { return search(integer(0), integer(1), real(2), row); });
-                break;
-            case BinderOp::grid_batches:
-            case BinderOp::grid_blocks:
-            case BinderOp::grid_panels:
-                set_found(BinderOp::grid_batches, [&] {
-                    return search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5),
-                                              integer(6), integer(7) != 0, real(8), real(9), real(10)},
-                                  row);
-                });
-                break;
-            case BinderOp::winograd_tiles:
-            case BinderOp::winograd_groups:
-            case BinderOp::winograd_input:
-            case BinderOp::winograd_product:
-            case BinderOp::winograd_total:
-                set_found(BinderOp::winograd_tiles, [&] {
-                    return search(
-                        WinogradRequest{integer(0), integer(1), integer(2), integer(3), integer(4), integer(5),
-                                        integer(6), integer(7), integer(8), integer(9), integer(10) != 0, real(11),
-                                        real(12), real(13), real(14), integer(15), integer(16), integer(17), real(18),
-                                        real(19), real(20), integer(21)},
-                        row);
-                });
-                break;
-        }
+            });
+            break;
+        case BinderOp::units_per_chunk: each([&] { *result = partition(integer(0), real(1), integer(2), row); }); break;
+        case BinderOp::conv_units:
+        case BinderOp::conv_groups:
+            each_found(BinderOp::conv_units, [&] {
+                return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4), real(5)}, row);
+            });
+            break;
+        case BinderOp::planes_planes:
+        case BinderOp::planes_rows:
+            each_found(BinderOp::planes_planes, [&] { return search(integer(0), integer(1), real(2), row); });
+            break;
+        case BinderOp::grid_batches:
+        case BinderOp::grid_blocks:
+        case BinderOp::grid_panels:
+            each_found(BinderOp::grid_batches, [&] {
+                return search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5), integer(6),
+                                          integer(7) != 0, real(8), real(9), real(10)},
+                              row);
+            });
+            break;
+        case BinderOp::winograd_tiles:
+        case BinderOp::winograd_groups:
+        case BinderOp::winograd_input:
+        case BinderOp::winograd_product:
+        case BinderOp::winograd_total:
+            each_found(BinderOp::winograd_tiles, [&] {
+                return search(
+                    WinogradRequest{integer(0), integer(1), integer(2), integer(3), integer(4), integer(5),
+                                    integer(6), integer(7), integer(8), integer(9), integer(10) != 0, real(11),
+                                    real(12), real(13), real(14), integer(15), integer(16), integer(17), real(18),
+                                    real(19), real(20), integer(21)},
+                    row);
+            });
+            break;
     }
 }
 

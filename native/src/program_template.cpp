@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "treadle/fork.h"
 
@@ -35,7 +36,7 @@ std::uint64_t next_template_id() {
 
 ProgramTemplate::ProgramTemplate(Binder binder, TemplateSpec spec)
     : id_(next_template_id()), binder_(std::move(binder)), spec_(std::move(spec)) {
-    check_steps();
+    add_steps();
     check_buffers();
     add_rivals();
     binder_.require_integer("scratch_bytes", spec_.scratch_bytes);
@@ -46,21 +47,32 @@ ProgramTemplate::ProgramTemplate(Binder binder, TemplateSpec spec)
     sort_tasks();
 }
 
-void ProgramTemplate::check_steps() {
-    for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
-        const StepTemplate& step = spec_.steps[i];
+void ProgramTemplate::add_steps() {
+    const std::vector<StepTemplate> steps = std::exchange(spec_.steps, {});
+    steps_.reserve(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        const StepTemplate& step = steps[i];
         const std::string where = name("step", i);
         for (std::size_t k = 0; k < step.pointers.size(); ++k) {
-            binder_.require_integer(where + ", " + name("pointer", k), step.pointers[k].offset);
+            const auto& [buffer, offset] = step.pointers[k];
+            const std::string at = where + ", " + name("pointer", k);
+            if (buffer < 0 || static_cast<std::uint64_t>(buffer) >= spec_.buffers.size()) {
+                reject(at, "buffer must be in 0.." + std::to_string(spec_.buffers.size()) + " (exclusive), got " +
+                               std::to_string(buffer));
+            }
+            binder_.require_integer(at, offset);
+            pointers_.push_back({static_cast<std::int32_t>(buffer), static_cast<std::int32_t>(offset)});
         }
         for (std::size_t k = 0; k < step.args.size(); ++k) {
             binder_.require_integer(where + ", " + name("argument", k), step.args[k]);
+            args_.push_back(static_cast<std::int32_t>(step.args[k]));
         }
         binder_.require_integer(where + ", chunks", step.chunks);
         binder_.require_real(where + ", cost", step.cost_ns);
         if (step.kernel == nullptr) ++hosts_;
-        args_ += step.args.size();
-        pointers_ += step.pointers.size();
+        steps_.push_back({step.kernel, static_cast<std::uint32_t>(step.args.size()),
+                          static_cast<std::uint32_t>(step.pointers.size()), static_cast<std::int32_t>(step.chunks),
+                          static_cast<std::int32_t>(step.cost_ns), step.max_workers});
     }
 }
 
@@ -93,10 +105,10 @@ void ProgramTemplate::add_rivals() {
     }
     std::partial_sum(first_rival_.begin(), first_rival_.end(), first_rival_.begin());
     rivals_.resize(first_rival_.back());
-    std::vector<std::size_t> next = first_rival_;
+    std::vector<std::uint32_t> next = first_rival_;
     for (const auto& [first, second] : spec_.rivals) {
-        const auto a = static_cast<std::size_t>(first);
-        const auto b = static_cast<std::size_t>(second);
+        const auto a = static_cast<std::uint32_t>(first);
+        const auto b = static_cast<std::uint32_t>(second);
         rivals_[next[a]++] = b;
         rivals_[next[b]++] = a;
     }
@@ -105,16 +117,16 @@ void ProgramTemplate::add_rivals() {
 // Has the constructor of a program check the rest, with sizes that are allowed.
 void ProgramTemplate::sort_tasks() {
     Parts parts;
-    std::vector<HostCall> hosts(spec_.steps.size(), HostCall([](std::span<void* const>) {}));
-    parts.pointers.reserve(pointers_);
+    std::vector<HostCall> hosts(steps_.size(), HostCall([](std::span<void* const>) {}));
+    parts.pointers.reserve(pointers_.size());
     parts.buffers = spec_.buffers;
     for (const std::size_t i : in_arena_) parts.buffers[i].value = 0;
-    for (const StepTemplate& step : spec_.steps) {
-        const std::size_t first = parts.pointers.size();
-        for (const PointerSpec& pointer : step.pointers) parts.pointers.push_back({pointer.buffer, 0});
+    for (const Pointer& pointer : pointers_) parts.pointers.push_back({pointer.buffer, 0});
+    auto pointers = std::span<const PointerSpec>(parts.pointers);
+    for (const FlatStep& step : steps_) {
         HostCall* const host = step.kernel == nullptr ? &hosts[parts.steps.size()] : nullptr;
-        parts.steps.push_back({step.kernel, host, std::span(parts.pointers).subspan(first), {}, 1, 0,
-                               step.max_workers});
+        parts.steps.push_back({step.kernel, host, pointers.first(step.pointer_count), {}, 1, 0, step.max_workers});
+        pointers = pointers.subspan(step.pointer_count);
     }
     parts.tasks = spec_.tasks;
     for (TaskSpec& task : parts.tasks) task.priority = 0;
@@ -132,23 +144,23 @@ ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> s
 
 const ProgramTemplate::Sizes& ProgramTemplate::evaluate(Rebinding& rebinding,
                                                         std::span<const std::int64_t> symbols) const {
-    if (rebinding.sizes_.owner_ == id_) {
-        rebinding.next_ = rebinding.sizes_;
-        binder_.update(rebinding.next_.slots_, symbols);
-        check(rebinding.next_);
-    } else {
-        rebinding.next_ = evaluate(symbols);
+    Sizes& sizes = rebinding.sizes_;
+    if (sizes.owner_ != id_) {
+        sizes = evaluate(symbols);
+        return sizes;
     }
-    return rebinding.next_;
+    sizes.owner_ = 0;  // if an operation fails, the slots hold values for several combinations of sizes
+    binder_.update(sizes.slots_, symbols);
+    sizes.owner_ = id_;
+    check(sizes);
+    return sizes;
 }
 
 bool ProgramTemplate::rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs,
                              std::span<const int> max_workers) const {
     Parts& parts = rebinding.parts_;
-    compute(parts, rebinding.next_, outputs, max_workers, {});
-    if (!program.renumber(parts.steps, parts.tasks, parts.buffers, parts.arena_bytes, parts.scratch_bytes)) return false;
-    std::swap(rebinding.sizes_, rebinding.next_);
-    return true;
+    compute(parts, rebinding.sizes_, outputs, max_workers, {});
+    return program.renumber(parts.steps, parts.tasks, parts.buffers, parts.arena_bytes, parts.scratch_bytes);
 }
 
 void ProgramTemplate::check(const Sizes& sizes) const {
@@ -164,29 +176,32 @@ void ProgramTemplate::check(const Sizes& sizes) const {
 }
 
 std::vector<std::int64_t> ProgramTemplate::requested(const Sizes& sizes) const {
-    return values_of(sizes, spec_.requested);
+    return values_of(sizes, std::span<const std::int64_t>(spec_.requested));
 }
 
 std::vector<std::int64_t> ProgramTemplate::args(const Sizes& sizes, std::size_t step) const {
-    if (step >= spec_.steps.size()) {
-        reject("step", "wanted a number below " + std::to_string(spec_.steps.size()) + ", got " + std::to_string(step));
+    if (step >= steps_.size()) {
+        reject("step", "wanted a number below " + std::to_string(steps_.size()) + ", got " + std::to_string(step));
     }
-    return values_of(sizes, spec_.steps[step].args);
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < step; ++i) first += steps_[i].arg_count;
+    return values_of(sizes, std::span<const std::int32_t>(args_).subspan(first, steps_[step].arg_count));
 }
 
 std::vector<std::size_t> ProgramTemplate::hosts() const {
     std::vector<std::size_t> numbers;
-    for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
-        if (spec_.steps[i].kernel == nullptr) numbers.push_back(i);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+        if (steps_[i].kernel == nullptr) numbers.push_back(i);
     }
     return numbers;
 }
 
-std::vector<std::int64_t> ProgramTemplate::values_of(const Sizes& sizes, const std::vector<std::int64_t>& slots) const {
+template <typename Number>
+std::vector<std::int64_t> ProgramTemplate::values_of(const Sizes& sizes, std::span<const Number> slots) const {
     if (sizes.owner_ != id_) reject("sizes", "wanted those of this template");
     std::vector<std::int64_t> values;
     values.reserve(slots.size());
-    for (const std::int64_t slot : slots) values.push_back(sizes[slot]);
+    for (const Number slot : slots) values.push_back(sizes[slot]);
     return values;
 }
 
@@ -197,13 +212,13 @@ void ProgramTemplate::compute(Parts& parts, const Sizes& sizes, std::span<const 
         reject("hosts", "wanted one for each step without a kernel = " + std::to_string(hosts_) + ", got " +
                             std::to_string(hosts.size()));
     }
-    if (!max_workers.empty() && max_workers.size() != spec_.steps.size()) {
-        reject("max_workers", "wanted one number a step = " + std::to_string(spec_.steps.size()) + ", got " +
+    if (!max_workers.empty() && max_workers.size() != steps_.size()) {
+        reject("max_workers", "wanted one number a step = " + std::to_string(steps_.size()) + ", got " +
                                   std::to_string(max_workers.size()));
     }
     locate(parts, outputs);
     assign_arena(parts, sizes);
-    add_steps(parts, sizes, max_workers, hosts);
+    compute_steps(parts, sizes, max_workers, hosts);
     set_priorities(parts);
     parts.scratch_bytes = sizes[spec_.scratch_bytes];
     if (parts.scratch_bytes < 0) fail(BindingFailure::Kind::scratch, 0, "the size of the scratch is negative");
@@ -291,35 +306,35 @@ void ProgramTemplate::place_buffers(Parts& parts) const {
     }
 }
 
-void ProgramTemplate::add_steps(Parts& parts, const Sizes& sizes, std::span<const int> max_workers,
-                                std::span<HostCall> hosts) const {
-    parts.args.clear();
-    parts.pointers.clear();
+void ProgramTemplate::compute_steps(Parts& parts, const Sizes& sizes, std::span<const int> max_workers,
+                                    std::span<HostCall> hosts) const {
+    parts.args.resize(args_.size());
+    parts.pointers.resize(pointers_.size());
     parts.steps.clear();
-    // Steps refer to these, so they must not be reallocated.
-    parts.args.reserve(args_);
-    parts.pointers.reserve(pointers_);
-    parts.steps.reserve(spec_.steps.size());
+    parts.steps.reserve(steps_.size());
+    std::ranges::transform(args_, parts.args.begin(), [&](std::int32_t slot) { return sizes[slot]; });
+    auto args = std::span<const std::int64_t>(parts.args);
+    std::size_t next_pointer = 0;
     std::size_t next_host = 0;
-    for (std::size_t i = 0; i < spec_.steps.size(); ++i) {
-        const StepTemplate& step = spec_.steps[i];
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+        const FlatStep& step = steps_[i];
         const auto fault = [i](const char* what) { fail(BindingFailure::Kind::step, i, name("step", i) + what); };
-        const std::size_t first_arg = parts.args.size();
-        const std::size_t first_pointer = parts.pointers.size();
-        for (const std::int64_t slot : step.args) parts.args.push_back(sizes[slot]);
-        for (const PointerSpec& pointer : step.pointers) {
-            const std::int64_t offset = sizes[pointer.offset];
+        const std::size_t first_pointer = next_pointer;
+        for (; next_pointer < first_pointer + step.pointer_count; ++next_pointer) {
+            const auto [buffer, slot] = pointers_[next_pointer];
+            const std::int64_t offset = sizes[slot];
             if (offset < 0 || offset > kMostOffset) fault(" has a pointer whose offset is out of range");
-            parts.pointers.push_back({pointer.buffer, offset + parts.moved[static_cast<std::size_t>(pointer.buffer)]});
+            parts.pointers[next_pointer] = {buffer, offset + parts.moved[static_cast<std::size_t>(buffer)]};
         }
         const std::int64_t chunks = sizes[step.chunks];
         const double cost_ns = to_real(sizes[step.cost_ns]);
         if (chunks < 0) fault(" has a negative number of chunks");
         if (!(cost_ns >= 0 && std::isfinite(cost_ns))) fault(" has a cost that is not a finite number >= 0");
         HostCall* const host = step.kernel == nullptr ? &hosts[next_host++] : nullptr;
-        parts.steps.push_back({step.kernel, host, std::span(parts.pointers).subspan(first_pointer),
-                               std::span(parts.args).subspan(first_arg), chunks, cost_ns,
+        parts.steps.push_back({step.kernel, host, std::span(parts.pointers).subspan(first_pointer, step.pointer_count),
+                               args.first(step.arg_count), chunks, cost_ns,
                                max_workers.empty() ? step.max_workers : max_workers[i]});
+        args = args.subspan(step.arg_count);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -80,8 +81,12 @@ using Slot = std::int64_t;
 
 double to_real(Slot slot);
 
+// SearchResults are what a search has found: the results of its operations in their order.
+using SearchResults = std::array<std::int64_t, 5>;
+
 // Binder is a list of operations. Slots are numbered: first the symbols, then the constants, then the results of the
-// operations. It is immutable: any thread may use it at any time.
+// operations. Equal operations in succession that depend on the same symbols take least time: see in_runs() of
+// plan/binder.py. It is immutable: any thread may use it at any time.
 class Binder {
 public:
     struct Operation {
@@ -92,7 +97,7 @@ public:
     // `constants` are the bits of the constants; `operands` are slot numbers. Throws std::invalid_argument if an
     // operation is unknown, has a wrong number of operands, uses a slot that is not computed before it, or takes an
     // integer for a real or the other way round.
-    Binder(std::int64_t symbols, std::vector<Slot> constants, std::vector<Operation> operations,
+    Binder(std::int64_t symbols, std::vector<Slot> constants, const std::vector<Operation>& operations,
            std::vector<std::int32_t> operands);
 
     // require_integer() and require_real() throw std::invalid_argument, which begins with `where`, if `slot` is none or
@@ -113,22 +118,37 @@ public:
 private:
     enum class Kind : std::uint8_t { unknown, integer, real };
 
+    // Run is equal operations in succession that depend on the same symbols. Their operands lie one after another.
+    struct Run {
+        BinderOp op;
+        std::uint32_t first_row;
+        std::uint32_t end_row;
+        std::uint32_t first_operand;
+        std::uint32_t first_search;  // of operations that search: index into `searches_`
+        std::uint64_t depends_on;    // bits of symbols; kNoSymbol if there are none
+    };
+    // Request is where the operands of a search are.
+    struct Request {
+        std::size_t first_operand;
+        std::size_t count;
+    };
+
     void require(const std::string& where, std::int64_t slot, std::size_t count, Kind wanted);
-    void add_search(std::size_t row);
+    void add_operation(std::size_t row, BinderOp op, std::size_t first_operand, std::uint64_t depends_on);
     void require_symbols(std::span<const std::int64_t> symbols) const;
     // Computes the operations that depend on symbols whose bits are `changed`.
     void compute(std::vector<Slot>& slots, std::uint64_t changed) const;
+    // Computes the operations of a run. `found` has what searches have found so far.
+    void compute(const Run& run, std::vector<Slot>& slots, std::vector<std::optional<SearchResults>>& found) const;
 
     std::size_t symbols_;
     std::vector<Slot> constants_;
-    std::vector<Operation> operations_;
     std::vector<std::int32_t> operands_;
+    std::vector<Run> runs_;
     std::vector<Kind> kinds_;  // of the slots
-    // For each operation bits of the symbols that it depends on. Those that depend on none have the bit kNoSymbol.
-    std::vector<std::uint64_t> depends_on_;
-    // For each operation the number of its search, if it is a result of one: equal requests are searched once.
-    std::vector<std::int32_t> searches_;
-    std::vector<std::size_t> search_rows_;  // the operation that makes the request of each search
+    // For each operation of a search, in their order, the number of the search: equal requests are searched once.
+    std::vector<std::uint32_t> searches_;
+    std::vector<Request> requests_;  // of each search
 };
 
 }  // namespace treadle

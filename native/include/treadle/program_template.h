@@ -92,9 +92,9 @@ public:
     // time. All steps of the template must have kernels.
     class Rebinding;
 
-    // evaluate() with a Rebinding returns the sizes of the next bind() or rebind(). Once a program is bound, it computes
-    // only what depends on symbols whose values differ from those of that program. Throws as evaluate() does; evaluate()
-    // must then succeed before the next bind() or rebind().
+    // evaluate() with a Rebinding returns the sizes of the next bind() or rebind(). It computes only what depends on
+    // symbols whose values differ from those of its last call. Throws as evaluate() does; evaluate() must then succeed
+    // before the next bind() or rebind().
     const Sizes& evaluate(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
 
     // bind() with a Rebinding makes a program for the sizes that evaluate() has returned. Throws as bind() does; the
@@ -136,40 +136,56 @@ private:
         std::int64_t scratch_bytes = 0;
     };
 
-    void check_steps();
+    void add_steps();
     void check_buffers();
     void add_rivals();
     void sort_tasks();
     void check(const Sizes& sizes) const;
     void compute(Parts& parts, const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,
                  std::span<HostCall> hosts) const;
-    std::vector<std::int64_t> values_of(const Sizes& sizes, const std::vector<std::int64_t>& slots) const;
+    template <typename Number>
+    std::vector<std::int64_t> values_of(const Sizes& sizes, std::span<const Number> slots) const;
     void locate(Parts& parts, std::span<const Location> outputs) const;
     void assign_arena(Parts& parts, const Sizes& sizes) const;
     void place_buffers(Parts& parts) const;
-    void add_steps(Parts& parts, const Sizes& sizes, std::span<const int> max_workers,
-                   std::span<HostCall> hosts) const;
+    void compute_steps(Parts& parts, const Sizes& sizes, std::span<const int> max_workers,
+                       std::span<HostCall> hosts) const;
     void set_priorities(Parts& parts) const;
+
+    // Slots are int32 here, and those of all steps lie together: binding reads them from memory that runs have evicted
+    // from the caches.
+    struct Pointer {
+        std::int32_t buffer;
+        std::int32_t offset;  // slot
+    };
+    struct FlatStep {
+        Kernel kernel;
+        std::uint32_t arg_count;
+        std::uint32_t pointer_count;
+        std::int32_t chunks;   // slot
+        std::int32_t cost_ns;  // slot
+        std::int32_t max_workers;
+    };
 
     std::uint64_t id_;
     std::uint64_t program_id_ = next_program_id();
     Binder binder_;
-    TemplateSpec spec_;
-    std::size_t args_ = 0;
-    std::size_t pointers_ = 0;
+    TemplateSpec spec_;  // its steps are in `steps_`
+    std::vector<FlatStep> steps_;
+    std::vector<std::int32_t> args_;  // of all steps, one after another, like `pointers_`
+    std::vector<Pointer> pointers_;
     std::size_t hosts_ = 0;                 // how many steps have no kernel
     std::size_t bound_ = 0;                 // how many addresses a run is given
-    std::vector<std::size_t> in_arena_;     // the buffers in the arena
-    std::vector<std::size_t> first_rival_;  // of each buffer, and the end: indices into rivals_
-    std::vector<std::size_t> rivals_;
+    std::vector<std::size_t> in_arena_;       // the buffers in the arena
+    std::vector<std::uint32_t> first_rival_;  // of each buffer, and the end: indices into rivals_
+    std::vector<std::uint32_t> rivals_;
     std::vector<std::uint32_t> order_;      // the tasks, each after its predecessors
     std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>(true);
 };
 
 class ProgramTemplate::Rebinding {
     friend class ProgramTemplate;
-    Sizes sizes_;  // those of the program
-    Sizes next_;   // those of the next bind() or rebind()
+    Sizes sizes_;  // those of the next bind() or rebind()
     Parts parts_;
 };
 
@@ -177,8 +193,7 @@ template <typename AnyProgram>
 std::unique_ptr<AnyProgram> ProgramTemplate::bind(Rebinding& rebinding, std::span<const Location> outputs,
                                                   std::span<const int> max_workers) const {
     const Parts& parts = rebinding.parts_;
-    compute(rebinding.parts_, rebinding.next_, outputs, max_workers, {});
-    rebinding.sizes_ = rebinding.next_;
+    compute(rebinding.parts_, rebinding.sizes_, outputs, max_workers, {});
     return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
                                         parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_, program_id_);
 }

@@ -84,6 +84,7 @@ class Encoder:
         self._results: dict[tuple[str, tuple[Slot, ...]], Slot] = {}
         self._rows: list[tuple[str, tuple[Slot, ...]]] = []
         self._encoded: dict[float, Slot] = {}
+        self._places: list[int] = []  # of each row among the operations, once they are finished
 
     def integer(self, size: int) -> Slot:
         """Returns the slot of a size."""
@@ -119,9 +120,11 @@ class Encoder:
 
     def finish(self) -> Operations:
         """Returns all operations; `number_of` says which slot has which number."""
+        order = in_runs(self._rows)
+        self._places = sorted(range(len(order)), key=order.__getitem__)
         rows: list[tuple[int, int]] = []
         operands: list[int] = []
-        for op, slots in self._rows:
+        for op, slots in (self._rows[row] for row in order):
             rows.append((_NUMBER[op], len(operands)))
             operands += [self.number_of(slot) for slot in slots]
         return Operations(
@@ -133,8 +136,11 @@ class Encoder:
 
     def number_of(self, slot: Slot) -> int:
         """Returns the number of a slot, once all expressions are encoded."""
-        before = {"symbol": 0, "constant": len(self._symbols), "result": len(self._symbols) + len(self._bits)}
-        return before[slot.kind] + slot.number
+        if slot.kind == "symbol":
+            return slot.number
+        if slot.kind == "constant":
+            return len(self._symbols) + slot.number
+        return len(self._symbols) + len(self._bits) + self._places[slot.number]
 
     def _sum(self, size: DimExpr) -> Slot:
         total: Slot | None = None
@@ -181,3 +187,37 @@ class Encoder:
             self._results[key] = Slot("result", len(self._rows))
             self._rows.append(key)
         return self._results[key]
+
+
+def in_runs(rows: Sequence[tuple[str, tuple[Slot, ...]]]) -> list[int]:
+    """Returns the numbers of `rows`, each an operation and its operands, in an order in which they can be computed.
+
+    Equal operations that depend on the same symbols follow each other as far as possible: the native core decodes them
+    once a run, and skips those whose symbols have not changed.
+    """
+    kinds: list[tuple[str, frozenset[int]]] = []
+    users: list[list[int]] = [[] for _ in rows]
+    pending = []
+    for row, (op, slots) in enumerate(rows):
+        symbols = {slot.number for slot in slots if slot.kind == "symbol"}
+        before = {slot.number for slot in slots if slot.kind == "result"}
+        for number in before:
+            users[number].append(row)
+        kinds.append((op, frozenset(symbols.union(*(kinds[number][1] for number in before)))))
+        pending.append(len(before))
+    ready: dict[tuple[str, frozenset[int]], list[int]] = {}
+    for row, count in enumerate(pending):
+        if count == 0:
+            ready.setdefault(kinds[row], []).append(row)
+    order: list[int] = []
+    while ready:
+        kind = max(ready, key=lambda each: len(ready[each]))
+        run = ready[kind]
+        for row in run:  # which grows meanwhile
+            order.append(row)
+            for user in users[row]:
+                pending[user] -= 1
+                if pending[user] == 0:
+                    ready.setdefault(kinds[user], []).append(user)
+        del ready[kind]
+    return order

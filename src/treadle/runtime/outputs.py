@@ -61,16 +61,12 @@ class SizedSpec(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Outputs with one spec that share memory: their indices, and the bytes from one to the next."""
+    """Outputs with one spec that share memory: their indices, the bytes from one to the next, and those of all."""
 
     spec: ArraySpec
     indices: Sequence[int]
     pitch: int
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self.pitch * len(self.indices)
+    size: int
 
 
 class OutputSpec(Protocol):
@@ -115,11 +111,11 @@ class OutputForm:
         for index, spec in enumerate(specs):
             equal.setdefault(spec, []).append(index)
         self._groups = [
-            indices
+            tuple(indices)
             for spec, indices in equal.items()
             if not (isinstance(spec, SizedSpec) or spec.is_given or not spec.shape or spec.dtype.hasobject)
         ]
-        self._arrangements: dict[tuple[tuple[int, ...], ...], Arrangement] = {}
+        self._arrangements: dict[tuple[Sequence[int], ...], Arrangement] = {}
 
     def blocks(self, shapes: Sequence[StaticShape | None]) -> list[Block]:
         """Return blocks for the outputs that can share one: of known shape, with an axis and elements, but no objects,
@@ -132,14 +128,19 @@ class OutputForm:
             if size == 0:
                 continue
             pitch = -(-size // _LINE) * _LINE
-            count = max(1, min(MAX_SHARED, MAX_BLOCK_BYTES // pitch))
             spec = ArraySpec(shape, dtype)
-            blocks += [Block(spec, indices[at : at + count], pitch) for at in range(0, len(indices), count)]
+            if len(indices) == 1:
+                blocks.append(Block(spec, indices, pitch, pitch))
+                continue
+            count = max(1, min(MAX_SHARED, MAX_BLOCK_BYTES // pitch))
+            for at in range(0, len(indices), count):
+                part = indices[at : at + count]
+                blocks.append(Block(spec, part, pitch, pitch * len(part)))
         return blocks
 
     def arrange(self, blocks: Sequence[Block]) -> Arrangement:
         """Return where the outputs are if those of `blocks` share them and all others do not."""
-        key = tuple(tuple(block.indices) for block in blocks)
+        key = tuple([block.indices for block in blocks])
         found = self._arrangements.get(key)
         if found is None:
             shared = [index for indices in key for index in indices]
@@ -263,6 +264,6 @@ def _sorter(indices: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Arra
 def _strides(block: Block) -> tuple[int, ...] | None:
     """Return the strides of the array over a block, in bytes; None if there is no gap between its outputs."""
     shape, size = block.spec.shape, block.spec.dtype.itemsize
-    if block.pitch == size * prod(shape):
+    if block.pitch == block.size or block.pitch == size * prod(shape):
         return None
     return (block.pitch, *(size * prod(shape[axis + 1 :]) for axis in range(len(shape))))

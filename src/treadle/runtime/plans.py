@@ -87,19 +87,19 @@ class Plans:
         `request` is that of the run that needs the plan. Raises RunTimeoutError or RunCancelledError if the run should
         end before the plan is compiled.
         """
-        plan = self._plans.get((signature, outputs))
+        key = (signature, outputs)
+        plan = self._plans.get(key)
         if plan is not None:
             return plan
-        with compiling_for(request):
-            return self._made(signature, outputs, sizes)
-
-    def _made(self, signature: CallSignature, outputs: tuple[str, ...], sizes: Sizes | None) -> Runnable:
-        key = (signature, outputs)
         if sizes and self.rebinds is not None:
             plan = self._rebound(self.rebinds, signature, sizes, outputs)
             if plan is not None:
                 self._put(key, plan)
                 return plan
+        with compiling_for(request):
+            return self._compiled(key)
+
+    def _compiled(self, key: tuple[CallSignature, tuple[str, ...]]) -> Runnable:
         with self._lock:
             pending = self._pending.setdefault(key, forking.lock())
         try:
@@ -108,7 +108,7 @@ class Plans:
             try:
                 plan = self._plans.get(key)
                 if plan is None:
-                    plan = self._compile(signature, outputs)
+                    plan = self._compile(*key)
                     self._put(key, plan)
             finally:
                 pending.release()

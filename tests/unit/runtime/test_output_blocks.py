@@ -112,7 +112,7 @@ def test_equal_outputs_fill_blocks_and_large_ones_have_their_own() -> None:
     assert counts(*[300 << 10] * 3) == [1] * 3
     assert counts(*[4 << 10, 64 << 10] * 4) == [4, 4]
     assert blocks_of([ArraySpec((10, 3), np.dtype("f4"))] * 2) == [
-        Block(ArraySpec((10, 3), np.dtype("f4")), [0, 1], 128)
+        Block(ArraySpec((10, 3), np.dtype("f4")), (0, 1), 128, 256)
     ]
 
 
