@@ -7,10 +7,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
 import treadle
 from tests.models.small import FLOAT, ModelWriter
 from tests.models.test_data_sizes import rows, run_both
+
+ROWS_ALONG_AXIS = {"x": (FLOAT, [24, 16]), "axis": (TensorProto.INT64, [])}
+"""With an axis that is an input, CumProd has no kernel."""
+
+
+def along_axis(positive: int) -> dict[str, np.ndarray]:
+    """Rows, and axis 1."""
+    return {"x": rows(positive), "axis": np.array(1)}
 
 
 def rows_above(w: ModelWriter, kind: str, x: str, limit: float) -> str:
@@ -24,16 +33,16 @@ def multiplied_rows() -> onnx.ModelProto:
     """Layers, CumProd (which has no kernel) and again layers on the rows of x whose sum is positive."""
     w = ModelWriter()
     kept = w.op("Relu", w.op("MatMul", rows_above(w, "ReduceSum", "x", 0), w.random(16, 8)))
-    y = w.op("Tanh", w.op("CumProd", kept, w.constant(np.int64(1))))
-    return w.model({"x": (FLOAT, [24, 16])}, {y: (FLOAT, ["kept", 8])}, opset=26)
+    y = w.op("Tanh", w.op("CumProd", kept, "axis"))
+    return w.model(ROWS_ALONG_AXIS, {y: (FLOAT, ["kept", 8])}, opset=26)
 
 
 def found_after_python() -> onnx.ModelProto:
     """Of rows that were chosen and went through Python, some are chosen again."""
     w = ModelWriter()
-    made = w.op("CumProd", rows_above(w, "ReduceSum", "x", 0), w.constant(np.int64(1)))
+    made = w.op("CumProd", rows_above(w, "ReduceSum", "x", 0), "axis")
     y = w.op("MatMul", rows_above(w, "ReduceMax", made, 0.5), w.random(16, 4))
-    return w.model({"x": (FLOAT, [24, 16])}, {y: (FLOAT, ["n", 4]), made: (FLOAT, ["m", 16])}, opset=26)
+    return w.model(ROWS_ALONG_AXIS, {y: (FLOAT, ["n", 4]), made: (FLOAT, ["m", 16])}, opset=26)
 
 
 def counted_terms() -> onnx.ModelProto:
@@ -59,7 +68,7 @@ def test_python_ops_behind_sizes(model: onnx.ModelProto) -> None:
     """
     All numbers of rows, none too, on one thread and on several.
     """
-    run_both(model, *({"x": rows(positive)} for positive in (5, 24, 0, 13, 1)))
+    run_both(model, *(along_axis(positive) for positive in (5, 24, 0, 13, 1)))
 
 
 def test_ops_of_the_reference_behind_sizes() -> None:
@@ -75,11 +84,11 @@ def test_nothing_is_compiled_for_a_new_number_of_rows(make, tmp_path: Path) -> N
     And what Python runs is a step of the same run.
     """
     session = treadle.Session(make())
-    session.run({"x": rows(5)})
+    session.run(along_axis(5))
     first = session.compiles
     with treadle.trace(tmp_path / "trace.json") as recording:
         for positive in (2, 7, 24, 11):
-            session.run({"x": rows(positive)})
+            session.run(along_axis(positive))
     assert session.compiles == first
     assert {"non_zero", "data_stage", "CumProd"} <= {event.op for event in recording.events}
 

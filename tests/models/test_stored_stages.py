@@ -46,8 +46,8 @@ MODELS = {
         lambda: fractions.modelled(fractions.resized_by_scales, fractions.OPEN),
         [fractions.image(12, 14, 5), fractions.image(9, 22, 9), fractions.image(15, 11, 3)],
     ),
-    "Python behind": (multiplied_rows, [{"x": chosen(count)} for count in (5, 9, 24)]),
-    "Python between": (found_after_python, [{"x": chosen(count)} for count in (5, 9, 24)]),
+    "Python behind": (multiplied_rows, [{"x": chosen(count), "axis": np.array(1)} for count in (5, 9, 24)]),
+    "Python between": (found_after_python, [{"x": chosen(count), "axis": np.array(1)} for count in (5, 9, 24)]),
     "Python of the reference": (counted_terms, [{"x": places(*at)} for at in ((1, 3), (4,), (1, 2, 3))]),
     "a chain": (chain, [dict(given) for given in rows(20, 14)]),
 }

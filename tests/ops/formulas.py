@@ -283,6 +283,22 @@ def _gather_reduce(case: Case) -> Array:
     return np.asarray(reduce(rows, axis=case.attrs["axes"], keepdims=case.attrs["keepdims"]))
 
 
+def _cumulative(case: Case) -> Array:
+    """Each element by itself: the reduction of all that are part of it."""
+    (x,) = _wide(case)
+    lines = np.moveaxis(x, case.attrs["axis"], 0)
+    count, gap, back = len(lines), int(case.attrs["exclusive"]), case.attrs["reverse"]
+    parts = [lines[at + gap :] if back else lines[: at + 1 - gap] for at in range(count)]
+    nothing = {"cummax": -np.inf, "cummin": np.inf, "logcumsumexp": -np.inf}[case.op]
+    reduce: dict[str, Callable[[Array], Array]] = {
+        "cummax": lambda part: part.max(0),
+        "cummin": lambda part: part.min(0),
+        "logcumsumexp": lambda part: np.log(np.exp(part).sum(0)),
+    }
+    found = [reduce[case.op](part) if len(part) else np.full(lines.shape[1:], nothing) for part in parts]
+    return np.moveaxis(np.array(found, x.dtype), 0, case.attrs["axis"])
+
+
 def _pick_channels(case: Case) -> Array:
     starts = np.cumsum([0, *(x.shape[1] for x in case.inputs)])
     return np.concatenate(case.inputs, axis=1)[:, [starts[number] + channel for number, channel in case.attrs["picks"]]]
@@ -394,6 +410,9 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "rnn": recurrent,
     "pad": _cropped,
     "gather_elements": _gather_elements,
+    "cummax": _cumulative,
+    "cummin": _cumulative,
+    "logcumsumexp": _cumulative,
     "gather_reduce": _gather_reduce,
     "pick_channels": _pick_channels,
     "transpose": lambda case: case.inputs[0],

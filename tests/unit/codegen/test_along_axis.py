@@ -1,4 +1,4 @@
-"""argmax, argmin, cumsum, top_k, trilu."""
+"""argmax, argmin, cumsum and its like, top_k, trilu."""
 
 from typing import Any
 
@@ -48,6 +48,34 @@ def test_sums_run_along_every_axis(target: Target, exclusive: bool, reverse: boo
             x = np.random.default_rng(2).integers(-9, 9, (4, 7, 37)).astype(dtype)
             SingleNode("cumsum", [x], {"axis": axis, **attrs}).check(target)
     SingleNode("cumsum", [np.zeros((3, 0), np.float32)], {"axis": 1, **attrs}).check(target)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("op", ["cumprod", "cummax", "cummin", "logcumsumexp"])
+def test_products_and_extremes_run_along_every_axis(target: Target, op: str, exclusive: bool) -> None:
+    """
+    Of floats and integers, backwards too, where vectors fit and where they do not; the neutral element comes first.
+    """
+    dtypes = [np.float32, np.float64] if op == "logcumsumexp" else [np.float32, np.int32, np.int64, np.uint8, np.int8]
+    for axis in range(3):
+        attrs = {"axis": axis, "exclusive": exclusive, "reverse": axis == 1}
+        for dtype in dtypes:
+            x = np.random.default_rng(2).integers(1, 5, (3, 7, 37)).astype(dtype)
+            if np.dtype(dtype).kind == "f":
+                x = x / dtype(2.5)
+            SingleNode(op, [x], attrs).check(target, tolerance=1e-5)
+    SingleNode(op, [np.zeros((3, 0), np.float32)], {**attrs, "axis": 1}).check(target)
+
+
+@pytest.mark.parametrize("op", ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"])
+def test_numbers_that_are_not_finite_go_on(target: Target, op: str) -> None:
+    """
+    NaN reaches all later results; infinities of one sign stay what they are.
+    """
+    x = np.random.default_rng(4).standard_normal((5, 20)).astype(np.float32)
+    x[0, 3], x[1, 5], x[2, 5], x[3, :2], x[4, 4:9] = np.nan, np.inf, -np.inf, -np.inf, [1, np.inf, 2, np.inf, 100]
+    for axis in (0, 1):
+        SingleNode(op, [x], {"axis": axis, "exclusive": False, "reverse": False}).check(target, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("largest", [False, True])

@@ -188,7 +188,8 @@ TYPICAL: dict[str, tuple[Callable[[Any], tuple[str, Attrs, tuple[Info | None, ..
     "reduce": (lambda s: ("reduce_mean", REDUCE, (of(s.batch, s.length),)), "[batch, 1]", ()),
     "argmax": (lambda s: ("argmax", {"axis": 1, "keepdims": False, "last": False}, (of(s.batch, s.length),)),
                "[batch]", ()),
-    "cumsum": (lambda s: ("cumsum", {"axis": 1}, (ids(s.batch, s.length),)), "[batch, length]", ()),
+    **{op: (lambda s, op=op: (op, {"axis": 1}, (of(s.batch, s.length),)), "[batch, length]", ())
+       for op in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")},
     "embedding": (lambda s: ("gather", {"axis": 0}, (of(30000, 768), ids(s.batch, s.length))),
                   "[batch, length, 768]", ()),
     "gather_nd": (lambda s: ("gather_nd", {"batch_dims": 1}, (of(s.batch, s.length, 8), ids(s.batch, 5, 1))),

@@ -14,14 +14,14 @@ from tests.single_node import SingleNode
 
 from treadle.codegen import target as targets
 from treadle.codegen.emit.kernel import Kernel
-from treadle.codegen.kernels import cumsum as cumsum_generator
+from treadle.codegen.kernels import cumulative as cumulative_generator
 from treadle.codegen.kernels.table import GENERATORS, by_record, records
 from treadle.dtypes import DType, f32
 from treadle.errors import InternalError
 from treadle.graph.expr import Expr, Step
-from treadle.passes.lower import cumsum as cumsum_lowering
+from treadle.passes.lower import cumulative as cumulative_lowering
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs, T
-from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
+from treadle.plan.kernels.cumulative import CumulativeArgs, CumulativeSpec
 
 _EXAMPLES: dict[Any, Any] = {
     int: 3,
@@ -111,8 +111,8 @@ def test_records_take_no_positional_values(spec_type: type[KernelSpec], args_typ
 
 
 def _variant(rename: dict[str, str]) -> type[KernelArgs[Any]]:
-    """CumsumArgs in another order, with some fields renamed."""
-    names = [rename.get(each.name, each.name) for each in reversed(fields(CumsumArgs))]
+    """CumulativeArgs in another order, with some fields renamed."""
+    names = [rename.get(each.name, each.name) for each in reversed(fields(CumulativeArgs))]
     return make_dataclass(
         "Variant", [(name, Any, field()) for name in names], bases=(KernelArgs[T],), frozen=True, kw_only=True
     )
@@ -128,9 +128,9 @@ def test_the_order_of_fields_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
     With the fields in another order the arguments lie elsewhere in memory, and results are the same.
     """
     variant = _variant({})
-    assert [each.name for each in fields(variant)] != [each.name for each in fields(CumsumArgs)]
-    monkeypatch.setattr(cumsum_lowering, "CumsumArgs", variant)
-    monkeypatch.setattr(cumsum_generator, "CumsumArgs", variant)
+    assert [each.name for each in fields(variant)] != [each.name for each in fields(CumulativeArgs)]
+    monkeypatch.setattr(cumulative_lowering, "CumulativeArgs", variant)
+    monkeypatch.setattr(cumulative_generator, "CumulativeArgs", variant)
     monkeypatch.setattr(kernel_runner, "_cache", {})  # specs do not tell the variant's code from that of the record
     _cumsum().check(targets.detect())
 
@@ -141,13 +141,13 @@ def test_a_field_renamed_for_one_side_fails(monkeypatch: pytest.MonkeyPatch) -> 
     """
     variant = _variant({"size": "length"})
     with monkeypatch.context() as patch:
-        patch.setattr(cumsum_lowering, "CumsumArgs", variant)
+        patch.setattr(cumulative_lowering, "CumulativeArgs", variant)
         with pytest.raises(TypeError, match="size"):
             _cumsum().check(targets.detect())
     with monkeypatch.context() as patch:
-        patch.setattr(cumsum_generator, "CumsumArgs", variant)
+        patch.setattr(cumulative_generator, "CumulativeArgs", variant)
         with pytest.raises(AttributeError, match="size"):
-            cumsum_generator.emit_cumsum(_kernel(), example(CumsumSpec))
+            cumulative_generator.emit_cumulative(_kernel(), example(CumulativeSpec))
 
 
 def _kernel() -> Kernel:
@@ -157,18 +157,18 @@ def _kernel() -> Kernel:
 _WRONG = """
 from llvmlite import ir
 from treadle.codegen.emit.kernel import Kernel
-from treadle.codegen.kernels.cumsum import emit_cumsum
+from treadle.codegen.kernels.cumulative import emit_cumulative
 from treadle.dtypes import f32
-from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
+from treadle.plan.kernels.cumulative import CumulativeArgs, CumulativeSpec
 from treadle.plan.kernels.trilu import TriluSpec
 
-CumsumArgs(units=1, units_per_chunk=1, length=3, inner=1)
-CumsumSpec(dtype=f32, exclusive=False, reverse=False)
-CumsumSpec(f32, False, False, True)
-def emit(k: Kernel, spec: CumsumSpec) -> None:
-    k.args(CumsumArgs[ir.Value], spec).length
+CumulativeArgs(units=1, units_per_chunk=1, length=3, inner=1)
+CumulativeSpec(dtype=f32, exclusive=False, reverse=False)
+CumulativeSpec(f32, False, False, True)
+def emit(k: Kernel, spec: CumulativeSpec) -> None:
+    k.args(CumulativeArgs[ir.Value], spec).length
     spec.size
-    emit_cumsum(k, TriluSpec(size=4, upper=True))
+    emit_cumulative(k, TriluSpec(size=4, upper=True))
 """
 """Seven mistakes: two names, a missing and four positional parameters, two fields that are not there, a wrong
 record."""
@@ -191,8 +191,8 @@ def test_a_family_without_a_generator_fails() -> None:
     """
     The table is checked when it is imported: every record of parameters has a generator.
     """
-    incomplete = [emit for emit in GENERATORS.values() if emit is not cumsum_generator.emit_cumsum]
-    with pytest.raises(InternalError, match="CumsumSpec has no generator"):
+    incomplete = [emit for emit in GENERATORS.values() if emit is not cumulative_generator.emit_cumulative]
+    with pytest.raises(InternalError, match="CumulativeSpec has no generator"):
         by_record(incomplete)
 
 

@@ -82,7 +82,7 @@ EFFORTS: dict[str, Effort] = {
     "conv_winograd": "tidy",
     "copy_rows": "tidy",
     "copy_tiles": "tidy",
-    "cumsum": "tidy",
+    "cumulative": "tidy",
     "elementwise": "loops",
     "elementwise_flat": "loops",
     "gather": "tidy",

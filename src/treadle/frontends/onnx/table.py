@@ -137,7 +137,8 @@ RULES: dict[str, Rule] = {
     # reductions
     "ArgMax": reduce.arg("argmax"),
     "ArgMin": reduce.arg("argmin"),
-    "CumSum": reduce.cumsum,
+    "CumProd": reduce.cumulative("cumprod"),
+    "CumSum": reduce.cumulative("cumsum"),
     "Hardmax": softmax.hardmax,
     "LogSoftmax": softmax.softmax("log_softmax"),
     "NegativeLogLikelihoodLoss": loss.negative_log_likelihood,

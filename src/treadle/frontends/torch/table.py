@@ -1,7 +1,5 @@
 """The table of rules: ATen op -> rule, one line each."""
 
-import math
-
 from treadle import dtypes
 from treadle.frontends.torch.rules import (
     activation,
@@ -243,12 +241,13 @@ RULES: dict[str, Rule] = {
     "argmax": reduce.arg("argmax"),
     "argmin": reduce.arg("argmin"),
     "argsort": reduce.argsort,
-    "cummax": lambda b, x, dim: [reduce.cumulative("max", -math.inf)(b, x, dim), None],
-    "cummin": lambda b, x, dim: [reduce.cumulative("min", math.inf)(b, x, dim), None],
-    "cumprod": reduce.cumulative("mul", 1),
-    "cumsum": reduce.cumsum,
+    "cummax": reduce.cumulative_extreme("cummax"),
+    "cummin": reduce.cumulative_extreme("cummin"),
+    "cumprod": reduce.cumulative("cumprod"),
+    "cumsum": reduce.cumulative("cumsum"),
     "kthvalue": reduce.kthvalue,
     "linalg_vector_norm": reduce.norm,
+    "logcumsumexp": reduce.logcumsumexp,
     "logsumexp": reduce.logsumexp,
     "max": reduce.extreme_of_all("reduce_max"),
     "max.dim": reduce.extreme_along("max"),

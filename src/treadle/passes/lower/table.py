@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from treadle.graph.dim import equals
 from treadle.graph.node import Node
+from treadle.ops.cumulative import CUMULATIVE
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention, lower_packed_attention
@@ -13,7 +14,7 @@ from treadle.passes.lower.block_matmul import lower_block_matmul
 from treadle.passes.lower.branch import lower_branch
 from treadle.passes.lower.concat import lower_concat
 from treadle.passes.lower.conv.lower import lower_conv
-from treadle.passes.lower.cumsum import lower_cumsum
+from treadle.passes.lower.cumulative import lower_cumulative
 from treadle.passes.lower.data_stage import lower_data_stage
 from treadle.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from treadle.passes.lower.elementwise import lower_elementwise, lower_scalar
@@ -103,7 +104,7 @@ LOWERINGS: dict[str, Lowering] = {
     "trees": lower_trees,
     "roi_align": lower_roi_align,
     "block_matmul": lower_block_matmul,
-    "cumsum": lower_cumsum,
+    **dict.fromkeys(CUMULATIVE, lower_cumulative),
     "top_k": lower_top_k,
     "non_zero": lower_non_zero,
     "non_max_suppression": lower_non_max_suppression,

@@ -79,7 +79,15 @@ CASES: dict[str, Case] = {
         (seeded(10, 4), BAGS.view(-1), torch.tensor([0, 5, 5, 9])),
     ),
     "scatter_reduce": (scattered, (X, ints(3, 4, high=3), seeded(3, 4))),
-    "running": (lambda x: (x.cumprod(1), x.cummax(1)[0], x.cummin(0)[0], x[:, :1].cumprod(1)), (seeded(4, 7),)),
+    "running": (
+        lambda x: (x.cumprod(1), *x.cummax(1), *x.cummin(0), x.logcumsumexp(1), *x[0, 0].cummax(0)),
+        (seeded(4, 7),),
+    ),
+    "running_integers": (lambda x: (x.cumprod(0), *x.cummax(1), *x.cummin(1)), (ints(4, 9, high=4),)),
+    "running_to_nan": (
+        lambda x: (*x.cummax(0), *x.cummin(0), x.logcumsumexp(0)),
+        (torch.tensor([1.0, 3, 3, -2, torch.nan, 5, torch.nan, 7]),),
+    ),
     "middles": (lambda x: (*x.median(1), *x.kthvalue(2, 0, keepdim=True)), (seeded(5, 7),)),
     "windows": (lambda x: (x.unfold(1, 3, 2), x.unfold(-1, 2, 1).mean(-1), x[0].unfold(0, 4, 4)), (seeded(2, 8, 3),)),
     "triangles_of_indices": (

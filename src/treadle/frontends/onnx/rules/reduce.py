@@ -101,15 +101,19 @@ def arg(op: str) -> Rule:
     return rule
 
 
-def cumsum(node: OnnxNode, b: Builder) -> Value | None:
-    """CumSum -> cumsum, if its axis is known."""
-    axis = node.numbers(1)
-    if axis is None or len(axis) != 1:
-        return None
-    return b.add(
-        "cumsum",
-        node.input(0),
-        axis=node.axis(axis[0]),
-        exclusive=node.flag("exclusive", default=False),
-        reverse=node.flag("reverse", default=False),
-    )
+def cumulative(op: str) -> Rule:
+    """CumSum and CumProd -> `op`, if the axis is known."""
+
+    def rule(node: OnnxNode, b: Builder) -> Value | None:
+        axis = node.numbers(1)
+        if axis is None or len(axis) != 1:
+            return None
+        return b.add(
+            op,
+            node.input(0),
+            axis=node.axis(axis[0]),
+            exclusive=node.flag("exclusive", default=False),
+            reverse=node.flag("reverse", default=False),
+        )
+
+    return rule

@@ -27,6 +27,9 @@ VERSION = 21
 _OLDEST = 18
 """The operator set from which on reductions, Split and Pad have the form that is written."""
 
+_NEWER = {"cumprod": 26}
+"""The operator sets of core ops that VERSION has no operator for."""
+
 IR_VERSION = 10
 """The file format that came with VERSION."""
 
@@ -116,7 +119,8 @@ def _version(graph: Graph) -> int:
             f"nodes without a core op are of operator set {min(found)}; wanted {_OLDEST} or newer to write them: "
             "convert the model with onnx.version_converter first"
         )
-    return max(found, default=min(VERSION, defs.onnx_opset_version()))
+    newer = {version for op, version in _NEWER.items() if any(node.op == op for node in all_nodes(graph))}
+    return max({*found, *newer}, default=min(VERSION, defs.onnx_opset_version()))
 
 
 def _info(name: str, value: Value, stated: Value) -> onnx.ValueInfoProto:

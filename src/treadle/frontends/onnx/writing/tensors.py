@@ -77,10 +77,13 @@ def _top_k(node: Node, w: Writer) -> None:
     w.emit("TopK", [w.name(operand(node, 0)), k], outputs, sorted=True, **attrs)
 
 
-def _cumsum(node: Node, w: Writer) -> None:
-    axis = w.constant(np.array(node.attrs["axis"], np.int64), "axis")
-    attrs = {name: node.attrs[name] for name in ("exclusive", "reverse")}
-    w.emit("CumSum", [w.name(operand(node, 0)), axis], [w.name(node.output)], **attrs)
+def _cumulative(op: str) -> Write:
+    def write(node: Node, w: Writer) -> None:
+        axis = w.constant(np.array(node.attrs["axis"], np.int64), "axis")
+        attrs = {name: node.attrs[name] for name in ("exclusive", "reverse")}
+        w.emit(op, [w.name(operand(node, 0)), axis], [w.name(node.output)], **attrs)
+
+    return write
 
 
 def _counted(node: Node, w: Writer) -> None:
@@ -139,7 +142,8 @@ TENSORS: dict[str, Write] = {
     "concat": plain("Concat", "axis"),
     "constant_of_shape": _constant_of_shape,
     "counted": _counted,
-    "cumsum": _cumsum,
+    "cumprod": _cumulative("CumProd"),
+    "cumsum": _cumulative("CumSum"),
     "depth_to_space": plain("DepthToSpace", "mode", blocksize="block"),
     "einsum": plain("Einsum", "equation"),
     "expand": plain("Expand", integers=(1,)),

@@ -264,8 +264,9 @@ def stft(
 
 _MOVING: dict[str, Rule] = {
     "_unsafe_view": shape.view, "alias": shape.identity, "broadcast_to": shape.expand, "chunk": shape.chunk,
-    "clone": shape.identity, "contiguous": shape.identity, "cumsum": reduce.cumsum, "detach": shape.identity,
-    "expand": shape.expand, "expand_as": shape.expand_as, "flatten": shape.flatten, "flip": shape.flip,
+    "clone": shape.identity, "contiguous": shape.identity, "cumsum": reduce.cumulative("cumsum"),
+    "detach": shape.identity, "expand": shape.expand, "expand_as": shape.expand_as, "flatten": shape.flatten,
+    "flip": shape.flip,
     "gather": index.gather, "index": index.index, "index_put": index.index_put, "index_select": index.index_select,
     "lift_fresh": shape.identity, "lift_fresh_copy": shape.identity, "mT": shape.matrix_t, "mean": reduce.mean_of_all,
     "mean.dim": reduce.mean, "movedim": shape.permute, "narrow": shape.narrow, "neg": elementwise.same("neg"),

@@ -12,6 +12,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.faults import Fault
 from treadle.frontends.torch.build import Builder
+from treadle.frontends.torch.rules.create import arange
 from treadle.frontends.torch.rules.elementwise import to_bool
 from treadle.frontends.torch.rules.rule import Rule
 from treadle.graph.shape import elements
@@ -170,30 +171,40 @@ def logsumexp(b: Builder, x: Value, dims: Dims, keepdim: bool = False) -> Value:
     return b.reshape(found, kept)
 
 
-def cumsum(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
-    if not b.rank(x):
-        return _summable(b, x, dtype)
-    return b.add("cumsum", _summable(b, x, dtype), axis=b.axis(x, dim), exclusive=False, reverse=False)
-
-
-def cumulative(op: str, neutral: float) -> Rule:
-    """Returns the rule of cumulative products and extremes: log2(n) steps over distances that double."""
+def cumulative(op: str) -> Rule:
+    """Returns the rule of cumsum and cumprod."""
 
     def rule(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
-        wide = x if dtype is None else b.cast(x, dtype)
-        if not b.rank(x):
-            return wide
-        axis, shape = b.axis(x, dim), list(b.shape(x))
-        step = 1
-        while step < shape[axis]:
-            head = [*shape[:axis], step, *shape[axis + 1 :]]
-            start = b.expand(b.scalar(neutral, wide.known_dtype), head)
-            moved = b.add("concat", start, b.slice(wide, axis, 0, shape[axis] - step), axis=axis)
-            wide = b.add(op, wide, moved)
-            step *= 2
-        return wide
+        return _so_far(b, op, _summable(b, x, dtype), dim)
 
     return rule
+
+
+def logcumsumexp(b: Builder, x: Value, dim: int) -> Value:
+    return _so_far(b, "logcumsumexp", x, dim)
+
+
+def cumulative_extreme(op: str) -> Rule:
+    """Returns the rule of cummax and cummin: values, and where the last of the equal ones is."""
+
+    def rule(b: Builder, x: Value, dim: int) -> list[Value]:
+        if not b.rank(x):
+            return [x, b.scalar(0, dtypes.i64)]
+        axis, number = b.axis(x, dim), _number(b, x)
+        found = _so_far(b, op, number, axis)
+        is_found = b.add("eq", number, found)
+        if x.known_dtype.is_float:
+            is_found = b.add("or", is_found, b.add("isnan", x))
+        size = b.shape(x)[axis]
+        places = b.reshape(arange(b, size), [size if at == axis else 1 for at in range(b.rank(x))])
+        indices = _so_far(b, "cummax", b.add("where", is_found, places, b.scalar(0, dtypes.i64)), axis)
+        return [b.cast(found, x.known_dtype), indices]
+
+    return rule
+
+
+def _so_far(b: Builder, op: str, x: Value, dim: int) -> Value:
+    return b.add(op, x, axis=b.axis(x, dim), exclusive=False, reverse=False) if b.rank(x) else x
 
 
 def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> list[Value]:

@@ -1,4 +1,4 @@
-"""cumsum: running sums along one axis."""
+"""cumulative: sums, products and extremes of all elements so far along one axis."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CumsumSpec(KernelSpec):
+class CumulativeSpec(KernelSpec):
     """Parameters. Pointers: y, x, both of shape (units, size, inner)."""
 
-    family: ClassVar[str] = "cumsum"
+    family: ClassVar[str] = "cumulative"
 
+    op: str
+    """cumsum, cumprod, cummax, cummin or logcumsumexp."""
     dtype: DType
     exclusive: bool
-    """A sum leaves out the element at its own position."""
+    """A result leaves out the element at its own position."""
     reverse: bool
-    """Sums begin at the end of the axis."""
+    """Results begin at the end of the axis."""
     single: bool
     """`inner` is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CumsumArgs(KernelArgs[T]):
+class CumulativeArgs(KernelArgs[T]):
     """Arguments, in elements."""
 
     units: T

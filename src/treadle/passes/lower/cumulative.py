@@ -1,4 +1,4 @@
-"""Lowering of cumsum: running sums along one axis."""
+"""Lowering of cumsum, cumprod, cummax, cummin and logcumsumexp."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from treadle.graph.shape import elements
 from treadle.passes.lower.along_axis import parts_around_axis
 from treadle.passes.lower.base import LowerContext, nbytes, partition
 from treadle.plan.call import Call
-from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
+from treadle.plan.kernels.cumulative import CumulativeArgs, CumulativeSpec
+
+_CHAINS = {"logcumsumexp": 30}
+"""How many operations of floats wait for each other from one element of a column to the next, where it is not one."""
 
 
-def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
+def lower_cumulative(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; None for 16-bit floats."""
     x, y = node.operand(0), node.output
     parts = parts_around_axis(node)
@@ -20,13 +23,16 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
     (outer, size, inner), dtype = parts, x.known_dtype
     units = outer if not equals(size * inner, 0) else 0
     single = equals(inner, 1)
-    cost = ctx.moved_ns(3.0 * nbytes(x)) + (elements(x.static_shape) if single else 0)
+    lanes = 1 if single else ctx.target.lanes(dtype)
+    waiting = elements(x.static_shape) * _CHAINS.get(node.op, 1) * ctx.machine.fma_latency_ns / lanes
+    cost = ctx.moved_ns(3.0 * nbytes(x)) + waiting
     chunks, per_chunk = partition(units, cost / maximum(units, 1))
-    spec = CumsumSpec(
+    spec = CumulativeSpec(
+        op=node.op,
         dtype=dtype,
         exclusive=bool(node.attrs["exclusive"]),
         reverse=bool(node.attrs["reverse"]),
         single=single,
     )
-    args = CumsumArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
+    args = CumulativeArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=ctx.machine.call_ns + cost)]
