@@ -72,7 +72,7 @@ _OPSETS = {"": 26, "ai.onnx.ml": 5}
 _STEPS = {"CategoryMapper"}
 """Operators whose rules make Python steps."""
 
-_WITHOUT_REFERENCE = {"CastMap", "MaxRoiPool", "Multinomial"}
+_WITHOUT_REFERENCE = {"MaxRoiPool", "Multinomial"}
 """Operators that neither treadle nor the onnx package computes."""
 
 _MICROSOFT_STEPS = {"Inverse", "Tokenizer"}

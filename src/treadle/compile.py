@@ -57,6 +57,8 @@ class Session:
             placeholders.
         outputs: Names of tensors of a frozen TensorFlow graph that become outputs. None: those that no node reads.
         signature: The signature of a SavedModel, whose inputs and outputs the session has. None: "serving_default".
+        strict_dims: Whether dimensions of an ONNX model's inputs that have one name must have one size. False: each
+            may have its own, and a run fails where an op needs them to be equal.
         intra_op: How many workers may share one op. 0: automatic. None: the setting of `pool`, or of the process.
         inter_op: How many independent ops may be in progress at once, likewise.
         settings: A file that `treadle tune --save` wrote for this model on such a machine. Its limits count where
@@ -103,6 +105,7 @@ class Session:
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
         signature: str | None = None,
+        strict_dims: bool = True,
         intra_op: int | None = None,
         inter_op: int | None = None,
         settings: str | os.PathLike[str] | None = None,
@@ -119,6 +122,7 @@ class Session:
         _check_choice("precision", precision, ("f32", "bf16"))
         _check_flag("batch_invariant", batch_invariant)
         _check_flag("skip_padding", skip_padding)
+        _check_flag("strict_dims", strict_dims)
         if skip_padding and math == "exact":
             raise InputError(
                 "skip_padding: wanted math='fast', got 'exact': attention in packed texts reassociates sums"
@@ -135,6 +139,7 @@ class Session:
                 inputs=inputs,
                 outputs=outputs,
                 signature=signature,
+                strict_dims=None if strict_dims else False,
             )
             target, provider = detect(), provider_for(matmul_provider)
         counter = CompileCounter()

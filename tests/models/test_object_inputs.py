@@ -203,9 +203,9 @@ def test_weights_of_four_bits_may_be_inputs() -> None:
     assert all(each.op != "call" for each in all_nodes(session.graph))
 
 
-def test_maps_are_no_inputs() -> None:
-    kind = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(FLOAT, []))
-    with pytest.raises(UnsupportedModelError, match="input 'm': it is a map"):
+def test_maps_of_other_keys_are_no_inputs() -> None:
+    kind = helper.make_map_type_proto(TensorProto.INT32, helper.make_tensor_type_proto(FLOAT, []))
+    with pytest.raises(UnsupportedModelError, match=r"input 'm': it is a map\(int32,tensor\(float\)\)"):
         session_of([node("Identity", ["x"], "y")], [helper.make_value_info("m", kind), tensor("x")], tensor("y"))
 
 
@@ -246,3 +246,61 @@ def test_a_process_finds_the_plans_of_an_earlier_one(tmp_path: Any) -> None:
         for _ in range(2)
     ]
     assert counts == ["1", "0"]
+
+
+def mapping(op: str, key: int, value: int, **attributes: Any) -> treadle.Session:
+    kind = helper.make_map_type_proto(key, helper.make_tensor_type_proto(value, []))
+    made = helper.make_node(op, ["map"], ["row"], domain="ai.onnx.ml", name="row", **attributes)
+    cast = {"TO_FLOAT": FLOAT, "TO_INT64": INT64, "TO_STRING": TensorProto.STRING}
+    row = tensor("row", cast.get(attributes.get("cast_to", ""), value))
+    graph = helper.make_graph([made], "graph", [helper.make_value_info("map", kind)], [row])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
+    return treadle.Session(helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "attributes", "given", "row"),
+    [
+        ("DictVectorizer", "STRING FLOAT", {"string_vocabulary": ["a", "b"]}, {"b": 2.5, "z": 9.0}, [0.0, 2.5]),
+        ("DictVectorizer", "INT64 INT64", {"int64_vocabulary": [7, 5]}, {5: 3}, [0, 3]),
+        ("DictVectorizer", "INT64 STRING", {"int64_vocabulary": [7, 5]}, {5: "x"}, ["", "x"]),
+        ("DictVectorizer", "STRING FLOAT", {"string_vocabulary": ["a", "b"]}, {}, [0.0, 0.0]),
+        ("CastMap", "INT64 FLOAT", {}, {9: 2.0, 3: 1.5}, [1.5, 2.0]),
+        ("CastMap", "INT64 FLOAT", {"map_form": "SPARSE", "max_map": 4}, {9: 2.0, 1: 1.5}, [0.0, 1.5, 0.0, 0.0]),
+        ("CastMap", "INT64 FLOAT", {"cast_to": "TO_INT64"}, {3: -1.75}, [-1]),
+        ("CastMap", "INT64 STRING", {"cast_to": "TO_FLOAT"}, {3: "1.5"}, [1.5]),
+        ("CastMap", "INT64 FLOAT", {"cast_to": "TO_STRING", "map_form": "SPARSE", "max_map": 1}, {1: 1.5}, ["0.f"]),
+        ("CastMap", "INT64 FLOAT", {"cast_to": "TO_STRING"}, {1: 1.5}, ["1.500000"]),
+    ],
+)
+def test_a_map_is_a_dict(
+    op: str, types: str, attributes: dict[str, Any], given: dict[Any, Any], row: list[Any]
+) -> None:
+    """Of any number of keys. The rows are those of ONNX Runtime 1.32, which takes maps to float alone."""
+    key, value = map(TensorProto.DataType.Value, types.split())
+    session = mapping(op, key, value, **attributes)
+    assert str(session.inputs[0]).startswith("map: map(")
+    found = session.run({"map": given})["row"]
+    assert found.tolist() == [row]
+    if value == FLOAT and "cast_to" not in attributes:
+        assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([("a", 1.0)], "wanted a dict, got list"),
+        ({1: 1.0}, "its keys must be string, got 1 of type int"),
+        ({"a": "x"}, "its values must be f32, got 'x' of type str"),
+    ],
+)
+def test_what_is_no_such_map_is_refused(given: Any, message: str) -> None:
+    session = mapping("DictVectorizer", TensorProto.STRING, FLOAT, string_vocabulary=["a"])
+    with pytest.raises(InputError, match=message):
+        session.run({"map": given})
+
+
+def test_a_sparse_map_has_no_negative_keys() -> None:
+    session = mapping("CastMap", INT64, FLOAT, map_form="SPARSE", max_map=2)
+    with pytest.raises(RunError, match="must have no negative keys, got -1"):
+        session.run({"map": {-1: 1.0}})

@@ -44,6 +44,7 @@ TYPES: dict[str, str] = {
 Types are compared by name, because importing them costs time and their libraries may be absent."""
 
 OPTIONS: dict[str, tuple[str, ...]] = {
+    ONNX: ("strict_dims",),
     TENSORFLOW: ("inputs", "outputs", "signature"),
     TORCH: ("example_inputs", "dynamic_shapes"),
 }
@@ -52,7 +53,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 LIBRARIES: dict[str, str] = {ONNX: "onnx", TORCH: "torch"}
 """Front end -> the library that reads its models, whose version decides what is read."""
 
-TITLES = {TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
+TITLES = {ONNX: "ONNX", TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
 
 
 def load(
@@ -62,6 +63,7 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     signature: str | None = None,
+    strict_dims: bool | None = None,
 ) -> Graph | Template | FormedModel:
     """Reads `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
     TensorFlow GraphDef, the folder of a SavedModel, or a Graph or Template (returned unchanged).
@@ -71,7 +73,7 @@ def load(
     """
     options = {
         "example_inputs": example_inputs, "dynamic_shapes": dynamic_shapes, "inputs": inputs, "outputs": outputs,
-        "signature": signature,
+        "signature": signature, "strict_dims": strict_dims,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     module = "" if isinstance(model, Graph | Template) else front_end(model)

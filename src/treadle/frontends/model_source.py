@@ -208,6 +208,8 @@ def _options_text(reader: str | None, options: Mapping[str, Any]) -> str | None:
     """Return the text of the `options` of a front end; None if some have none."""
     if not options:
         return ""
+    if reader == ONNX:
+        return json.dumps(options, sort_keys=True)
     texts = [value if isinstance(value, list | tuple) else [value] for value in options.values()]
     if reader != TENSORFLOW or not all(isinstance(text, str) for each in texts for text in each):
         return None

@@ -35,6 +35,21 @@ def tensor(name: str, kind: int, shape: Sequence[int | str | None] | None) -> on
     return helper.make_tensor_value_info(name, kind, shape)
 
 
+def _of_two(op: str, a: Sequence[int | str], b: Sequence[int | str], **attributes: int) -> bytes:
+    node = helper.make_node(op, ["a", "b"], ["c"], name="of_two", **attributes)
+    return model([node], [tensor("a", FLOAT, a), tensor("b", FLOAT, b)], [tensor("c", FLOAT, None)])
+
+
+def joined(a: Sequence[int | str], b: Sequence[int | str]) -> bytes:
+    """c is a of this shape with b behind."""
+    return _of_two("Concat", a, b, axis=0)
+
+
+def added(a: Sequence[int | str], b: Sequence[int | str]) -> bytes:
+    """c = a + b of these shapes."""
+    return _of_two("Add", a, b)
+
+
 def classifier() -> bytes:
     """x + x as a list of maps from the labels 7, 8, 9, and x + x."""
     maps = onnx.ValueInfoProto(name="maps")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from types import ModuleType
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+import treadle
 import treadle.compat.onnxruntime as own
 from tests.compat.onnxruntime import models
 from treadle.compat.onnxruntime.capi import onnxruntime_pybind11_state as own_state
+from treadle.errors import InputError
 
 
 def session_of(ort: ModuleType, model: bytes) -> Any:
@@ -56,28 +59,44 @@ def test_a_scalar_may_have_axes(ort: ModuleType, given: Any) -> None:
 
 def test_axes_of_one_name_may_differ(ort: ModuleType) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", own.PeerWarning)
-        pytest.importorskip("onnxruntime")
+        warnings.simplefilter("ignore", own.DimensionWarning)
         session = session_of(ort, models.same(models.FLOAT, ["n", "n"]))
         for shape in ((2, 2), (3, 5), (4, 4)):
             x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
             assert np.array_equal(session.run(None, {"a": x})[0], x)
 
 
-def test_what_departs_from_the_model_is_told_once_or_refused() -> None:
-    model, wrong = models.same(models.FLOAT, ["n", "n"]), np.zeros((3, 5), np.float32)
-    strict = own.InferenceSession(model, strict=True)
-    with pytest.raises(own_state.InvalidArgument, match="input 'a' has n = 3"):
-        strict.run(None, {"a": wrong})
-    assert strict.runs_on == "treadle"
-    pytest.importorskip("onnxruntime")
-    session = own.InferenceSession(models.same(models.FLOAT, ["told", "told"]))
-    with pytest.warns(own.PeerWarning, match="a run gives the dimension 'told' of inputs several sizes"):
-        session.run(None, {"a": wrong})
-    assert session.runs_on == "onnxruntime"
+def test_a_dimension_of_several_sizes_is_told_once_or_refused() -> None:
+    """onnxruntime takes names of dimensions for comments."""
+    model = models.joined(["n", "k"], ["n", 3])
+    a, b, c = (np.arange(size * 3, dtype=np.float32).reshape(size, 3) for size in (2, 5, 4))
+    session = own.InferenceSession(model, strict=True)
+    with pytest.warns(own.DimensionWarning, match="several sizes: n is 2 of the input 'a', but 5 of 'b'"):
+        (found,) = session.run(None, {"a": a, "b": b})
+    np.testing.assert_array_equal(found, np.concatenate([a, b]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        session.run(None, {"a": wrong})
+        for one, other in ((b, a), (c, c), (a, c)):
+            (found,) = session.run(None, {"a": one, "b": other})
+            np.testing.assert_array_equal(found, np.concatenate([one, other]))
+    assert session.runs_on == "treadle"
+    refusing = pickle.loads(pickle.dumps(own.InferenceSession(model, strict_dims=True)))
+    refusing.run(None, {"a": a, "b": a})
+    with pytest.raises(own_state.InvalidArgument, match=r"n is 2 of the input 'a', but 5 of 'b'.*strict_dims=True"):
+        refusing.run(None, {"a": a, "b": b})
+    with pytest.warns(own.DimensionWarning), pytest.raises(own_state.Fail, match=r"do not broadcast|does not fit"):
+        own.InferenceSession(models.added(["n", 3], ["n", 3])).run(None, {"a": b, "b": c})
+
+
+def test_a_session_may_take_names_of_dimensions_for_comments() -> None:
+    model = models.joined(["n", "k"], ["n", 3])
+    a, b = np.ones((2, 3), np.float32), np.zeros((5, 3), np.float32)
+    with pytest.raises(InputError, match=r"'n' is|n = 2"):
+        treadle.Session(model).run({"a": a, "b": b})
+    session = treadle.Session(model, strict_dims=False)
+    assert session.run({"a": a, "b": b})["c"].shape == (7, 3)
+    with pytest.raises(InputError, match="strict_dims: wanted True or False"):
+        treadle.Session(model, strict_dims=1)
 
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "int4", "uint4"])

@@ -36,6 +36,7 @@ from treadle.compat.onnxruntime.install import install as install
 from treadle.compat.onnxruntime.install import uninstall as uninstall
 from treadle.compat.onnxruntime.options import RunOptions as RunOptions
 from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
+from treadle.compat.onnxruntime.own_sizes import DimensionWarning as DimensionWarning
 from treadle.compat.onnxruntime.peer import PeerWarning as PeerWarning
 from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
 from treadle.compat.onnxruntime.sparse import SparseTensor as SparseTensor

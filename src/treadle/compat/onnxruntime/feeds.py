@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from treadle.compat.onnxruntime.describe import NodeArg, type_name
 from treadle.compat.onnxruntime.errors import InvalidArgument, error
+from treadle.compat.onnxruntime.map_feeds import map_of
 from treadle.compat.onnxruntime.sparse import dense_of
 from treadle.compat.onnxruntime.values import OrtValue
 from treadle.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]
 
-_KINDS = {"seq(": 3, "map(": 2}
+_KINDS = {"seq(": 3, "map(": 1}
 """Prefix of a type that is no tensor -> ONNX Runtime's number for this kind of value, which its messages contain."""
 
 _FIX = " Please fix either the inputs/outputs or the model."
@@ -40,20 +41,12 @@ def arrays_of(declared: Mapping[str, NodeArg], given: Mapping[str, Any]) -> dict
 
 
 def departure(inputs: Iterable[Tensor], arrays: Mapping[str, Any]) -> str | None:
-    """Return what onnxruntime runs though the model declares otherwise; None if the shapes of `arrays` are as declared.
-
-    It takes any array for a scalar, and several sizes for the axes with one name.
-    """
-    sizes: dict[str, int] = {}
+    """Return what onnxruntime runs though the model declares otherwise, as it takes any array for a scalar; None if
+    there is no such array."""
     for tensor in inputs:
         array = arrays.get(tensor.name)
-        if not isinstance(array, np.ndarray) or tensor.shape is None:
-            continue
-        if not tensor.shape and array.ndim:
+        if isinstance(array, np.ndarray) and tensor.shape == () and array.ndim:
             return f"a run gives the input {tensor.name!r}, which is declared as a scalar, {array.ndim} axes"
-        for name, size in zip(tensor.shape, array.shape, strict=True):
-            if isinstance(name, str) and sizes.setdefault(name, size) != size:
-                return f"a run gives the dimension {name!r} of inputs several sizes"
     return None
 
 
@@ -77,8 +70,9 @@ def check_names(names: Sequence[str], outputs: Mapping[str, NodeArg]) -> None:
 def _converted(declared: NodeArg, value: Any) -> Any:
     if value is None and declared.optional:
         return None
-    if declared.type.startswith("sparse_"):
-        return _from_sparse(declared, value)
+    for prefix, take in _BY_TYPE.items():
+        if declared.type.startswith(prefix):
+            return take(declared, value)
     if declared.content.startswith("seq(") and isinstance(value, list | tuple):
         return _sequence(declared, value)
     if isinstance(value, np.ndarray):
@@ -90,7 +84,17 @@ def _converted(declared: NodeArg, value: Any) -> Any:
     raise _no_array(declared, value)
 
 
+def _map(declared: NodeArg, value: Any) -> Any:
+    if isinstance(value, dict) and value:
+        return map_of(declared, value)
+    if isinstance(value, np.ndarray):
+        return value  # _check() says what is wrong
+    raise _no_array(declared, value)
+
+
 def _no_array(declared: NodeArg, value: Any) -> Exception:
+    if value == {}:
+        return RuntimeError("Size of dictionary is empty, unable to run the prediction.")
     if isinstance(value, dict):
         return error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
     if isinstance(value, Iterable):
@@ -118,6 +122,10 @@ def _from_sparse(declared: NodeArg, value: Any) -> Array:
         text = f"Unexpected input data type. Actual: ({value.data_type()}) , expected: ({declared.type})"
         raise error(InvalidArgument, text)
     return dense_of(value.as_sparse_tensor())
+
+
+_BY_TYPE: dict[str, Callable[[NodeArg, Any], Any]] = {"sparse_": _from_sparse, "map(": _map}
+"""Begin of a type -> what takes a value for it."""
 
 
 def _sequence(declared: NodeArg, value: Sequence[Any]) -> list[Array]:

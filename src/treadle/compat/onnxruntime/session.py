@@ -6,9 +6,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import cache, cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from treadle.compat.onnxruntime import peer
 from treadle.compat.onnxruntime.adapters import with_parameters
+from treadle.compat.onnxruntime.background import background
 from treadle.compat.onnxruntime.binding import IOBinding
 from treadle.compat.onnxruntime.describe import ModelMetadata, NodeArg, metadata_of, node_args
 from treadle.compat.onnxruntime.errors import (
@@ -40,6 +40,7 @@ from treadle.compat.onnxruntime.options import (
     only_in_the_peer,
     refusal,
 )
+from treadle.compat.onnxruntime.own_sizes import OwnSizes, several_sizes
 from treadle.compat.onnxruntime.profile import Profile
 from treadle.compat.onnxruntime.providers import CPU, Providers, check, check_or_fall_back
 from treadle.compat.onnxruntime.values import OrtMemoryInfo, OrtValue, require_cpu
@@ -69,6 +70,8 @@ class InferenceSession:
             warning, as onnxruntime gives for those that are not installed.
         provider_options: Options in the order of `providers`; they have no meaning here.
         strict: True refuses a model that treadle cannot run, in place of running it on onnxruntime itself.
+        strict_dims: True refuses runs that give a dimension of inputs several sizes, with InvalidArgument. Without it
+            the first one gives a DimensionWarning.
         **kwargs: Ignored, as onnxruntime does.
 
     Raises:
@@ -87,6 +90,7 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
         strict: bool | None = None,
+        strict_dims: bool = False,
         **kwargs: Any,
     ) -> None:
         """Load and compile the model."""
@@ -101,6 +105,7 @@ class InferenceSession:
             raise TypeError(f"sess_options: wanted SessionOptions or None, got {sess_options!r}")
         self._sess_options = SessionOptions() if sess_options is None else sess_options
         self._strict = strict_default if strict is None else strict
+        self._strict_dims = strict_dims
         self._enable_fallback = True
         self._peer: Any = None
         self._description: Any = None
@@ -136,9 +141,11 @@ class InferenceSession:
 
     def _compile(self, model: Any) -> None:
         limits = limits_of(self._sess_options, threads_of(None, "InferenceSession").topology().available)
+        make = partial(Session, model, intra_op=limits.intra_op, inter_op=limits.inter_op)
+        self._own_sizes = OwnSizes(partial(make, strict_dims=False), refuses=self._strict_dims)
         with translated():
             try:
-                self._sess: Any = Session(model, intra_op=limits.intra_op, inter_op=limits.inter_op)
+                self._sess: Any = make()
             except ModelFormatError as failure:
                 raise unreadable(self._model_path, failure) from failure
             except UnsupportedModelError as failure:
@@ -355,23 +362,20 @@ class InferenceSession:
         if departs and not self._strict and peer.load() is not None:
             self._leave(departs)
             return self._results(names, given, run_options, binding)
+        several = several_sizes(self._sess.inputs, arrays)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
-        if len(given) == len(arrays) and all(_is_plain(one) for one in given.values()):
+        if not several and len(given) == len(arrays) and all(_is_plain(one) for one in given.values()):
             self._checked.add(_form_of(given))
         with translated():
+            sess = self._own_sizes.session(several) if several else self._sess
             token = None if run_options is None else run_options.token
-            memory = {} if binding is None else self._in_place(binding.shared)
+            memory = {} if binding is None else _in_place(sess, binding.shared)
             if binding is not None and memory:
-                return written_forms(self._sess).run(arrays, names, memory, binding.own, cancel=token)
+                return written_forms(sess).run(arrays, names, memory, binding.own, cancel=token)
             wanted = names if run_options is not None and run_options.only_execute_path_to_fetches else None
-            results: Mapping[str, Any] = self._sess.run(arrays, wanted, cancel=token)
+            results: Mapping[str, Any] = sess.run(arrays, wanted, cancel=token)
         return results
-
-    def _in_place(self, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
-        """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
-        pairs = written_forms(self._sess).pairs() if shared else {}
-        return {output: array for output, (name, array) in shared.items() if pairs.get(output) == name}
 
     def run_async(
         self,
@@ -397,7 +401,7 @@ class InferenceSession:
             else:
                 callback(results, user_data, "")
 
-        _background().submit(work)
+        background().submit(work)
 
     def run_with_ort_values(
         self,
@@ -457,6 +461,7 @@ class InferenceSession:
             "entries": dict(options.entries),
             "dimensions": (dict(options.dimensions), dict(options.denotations)),
             "strict": self._strict,
+            "strict_dims": self._strict_dims,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -465,7 +470,14 @@ class InferenceSession:
         options.entries.update(state["entries"])
         options.dimensions.update(state["dimensions"][0])
         options.denotations.update(state["dimensions"][1])
-        InferenceSession.__init__(self, state["model"], options, strict=state["strict"])
+        stated = {name: state[name] for name in ("strict", "strict_dims")}
+        InferenceSession.__init__(self, state["model"], options, **stated)
+
+
+def _in_place(session: Session, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
+    """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
+    pairs = written_forms(session).pairs() if shared else {}
+    return {output: array for output, (name, array) in shared.items() if pairs.get(output) == name}
 
 
 def _form_of(given: Mapping[str, Array]) -> tuple[Any, ...]:
@@ -486,13 +498,3 @@ def _describe(session: Session, model: Any) -> Description:
         return describe(model).record
 
     return Description.of(remembered(session, "description", record))
-
-
-@cache
-def _background() -> ThreadPoolExecutor:
-    """The threads that start runs of run_async(): as many as there are CPUs, for all sessions."""
-    workers = threads_of(None, "run_async").topology().available
-    return ThreadPoolExecutor(workers, thread_name_prefix="treadle-ort-async")
-
-
-os.register_at_fork(after_in_child=_background.cache_clear)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     import onnx
 
 
-def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Graph | FormedModel:
+def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto, *, strict_dims: bool = True) -> Graph | FormedModel:
     """The Graph of an ONNX model: a path, the bytes of a file, or a ModelProto.
 
-    If inputs are no tensors, it is what makes a Graph for each form of these.
+    If inputs are no tensors, it is what makes a Graph for each form of these. Dimensions of inputs with one name have
+    one size if `strict_dims`.
 
     Tensors stored outside the file are read only for a path, and only inside the model's folder.
     Raises ModelFormatError for what is no readable ONNX file, and ModelError or UnsupportedModelError,
@@ -27,4 +28,4 @@ def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Graph | For
     from treadle.frontends.onnx.importer import import_model
     from treadle.frontends.onnx.reader import read
 
-    return import_model(read(model))
+    return import_model(read(model), strict_dims=strict_dims)

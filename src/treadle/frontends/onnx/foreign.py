@@ -24,6 +24,7 @@ from treadle.frontends.onnx.nested import is_stated, node_types
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.opsets import domain_of
 from treadle.frontends.onnx.reference import ForeignFunction, Fragment, ObjectFunction
+from treadle.frontends.onnx.reference_map import MAP
 from treadle.frontends.onnx.shapes import RULES, ForeignInfer
 from treadle.frontends.onnx.types import NUMBERS, tensor_type
 from treadle.frontends.onnx.zip_map import ZipMap
@@ -199,6 +200,12 @@ def opaque_nothing(name: str, kind: onnx.TypeProto) -> Opaque:
     node = helper.make_node("Optional", [], [name], name=name)
     node.attribute.append(helper.make_attribute("type", kind.optional_type.elem_type))
     return Opaque(name, (node,), {}, kind)
+
+
+def opaque_map(name: str, keys: Value, values: Value, kind: onnx.TypeProto) -> Opaque:
+    """An opaque map of this type, of as many keys as values."""
+    node = helper.make_node(MAP, [keys.name, values.name], [name], name=name)
+    return Opaque(name, (node,), {keys.name: keys, values.name: values}, kind)
 
 
 def is_empty_optional(binding: Binding) -> bool:

@@ -58,8 +58,10 @@ _FIRST_SCAN = 9
 _RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
 
-def import_model(source: Source) -> Graph | FormedModel:
+def import_model(source: Source, *, strict_dims: bool = True) -> Graph | FormedModel:
     """The Graph of a parsed model; if inputs are no tensors, what makes one for each form of these.
+
+    Open dimensions of inputs with one name have one size if `strict_dims`, else names of their own.
 
     Graph inputs, outputs and nodes keep their names; nameless nodes are called `<op>_<index>`.
     Raises ModelError or UnsupportedModelError with every fault found, LimitError for models beyond
@@ -80,15 +82,14 @@ def import_model(source: Source) -> Graph | FormedModel:
 
     def build(forms: Sequence[InputForm]) -> Graph:
         found = Faults()
-        graph = _Importer(source, functions, found, Graph(proto.name or "model")).run(
-            dict(zip(kinds, forms, strict=True)), kinds
-        )
+        importer = _Importer(source, functions, found, Graph(proto.name or "model"))
+        graph = importer.run(dict(zip(kinds, forms, strict=True)), kinds, Symbols(is_shared=strict_dims))
         found.raise_all(source.title)
         return graph
 
     if not kinds:
         return build(())
-    symbols, initial = Symbols(), stored(proto)
+    symbols, initial = Symbols(is_shared=strict_dims), stored(proto)
     inputs: list[Value | ObjectInput] = []
     for entry in proto.input:
         if entry.name in kinds:
@@ -145,8 +146,8 @@ class _Importer(ControlFlow):
         self._taken: set[Value] = set()
         self._payloads: dict[str, memoryview | None] = {}
 
-    def run(self, forms: Mapping[str, InputForm], kinds: Mapping[str, Kind]) -> Graph:
-        """The graph, whose inputs of these `kinds` have these `forms`."""
+    def run(self, forms: Mapping[str, InputForm], kinds: Mapping[str, Kind], symbols: Symbols) -> Graph:
+        """The graph, whose inputs of these `kinds` have these `forms`; `symbols` names the dimensions."""
         proto = self._source.proto.graph
         scope = Scope({}, versions_of(self._source.proto.opset_import))
         initial = stored(proto)
@@ -155,7 +156,6 @@ class _Importer(ControlFlow):
         names += [*initial, *(name for node in proto.node for name in node.output if name)]
         for name in names:
             self._graph.unique_name(name)
-        symbols = Symbols()
         self._inputs(proto, scope, initial, symbols, forms, kinds)
         scope.pending = initial
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))

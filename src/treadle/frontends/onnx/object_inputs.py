@@ -1,21 +1,22 @@
-"""Inputs that are no tensors of core values: sequences, optionals, sparse tensors, tensors of float8 or few bits."""
+"""Inputs that are no tensors of core values: sequences, optionals, maps, sparse tensors, float8, few bits."""
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import InputError
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.describe import type_text
-from treadle.frontends.onnx.foreign import Binding, opaque_bytes, opaque_list, opaque_nothing
+from treadle.frontends.onnx.foreign import Binding, opaque_bytes, opaque_list, opaque_map, opaque_nothing
 from treadle.frontends.onnx.lists import of_items
 from treadle.frontends.onnx.types import DTYPES, FEW_BITS, NARROW, need_tensor_type, with_article
 from treadle.graph.formed_model import InputForm, ObjectInput
@@ -30,6 +31,8 @@ Declare = Callable[[str, DType, Shape | None], Value]
 
 TENSOR = "tensor"
 """The form of one tensor."""
+MAP = "map"
+"""The form of a map, of any number of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,52 @@ class OptionalInput:
         return self.content.bind(form, name, declare)
 
 
-Kind = TensorInput | SparseInput | SequenceInput | OptionalInput
+@dataclass(frozen=True, slots=True)
+class MapInput:
+    """A map from integers or texts to numbers or texts, given as a dict. The graph takes its keys and its values."""
+
+    kind: onnx.TypeProto
+
+    @property
+    def keys(self) -> DType:
+        """The dtype of the keys."""
+        return DTYPES[self.kind.map_type.key_type]
+
+    @property
+    def values(self) -> DType:
+        """The dtype of the values."""
+        return DTYPES[self.kind.map_type.value_type.tensor_type.elem_type]
+
+    def take(self, given: Any, name: str) -> tuple[InputForm, list[Array]]:
+        """Return the form, the keys and the values of `given`. Raises InputError if it does not fit."""
+        if not isinstance(given, dict):
+            raise InputError(f"input {name!r}: wanted a dict, got {type(given).__name__}")
+        sides = (("keys", self.keys, given.keys()), ("values", self.values, given.values()))
+        return MAP, [_vector(list(items), dtype, f"input {name!r}: its {side}") for side, dtype, items in sides]
+
+    def bind(self, form: InputForm, name: str, declare: Declare) -> Binding:
+        """Return what the name of the input stands for in a graph."""
+        assert form == MAP, "a map has one form"
+        keys, values = (
+            declare(f"{name}.{side}", dtype, (f"{name}.count",))
+            for side, dtype in (("keys", self.keys), ("values", self.values))
+        )
+        return opaque_map(name, keys, values, self.kind)
+
+
+def _vector(items: list[Any], dtype: DType, what: str) -> Array:
+    """`items` as an array. Raises InputError, which says `what` they are, unless all are texts, or numbers that fit."""
+    wanted = str if dtype is dtypes.string else numbers.Integral if dtype.is_integer else numbers.Real
+    wrong = next((each for each in items if not isinstance(each, wanted)), None)
+    if wrong is not None:
+        raise InputError(f"{what} must be {dtype}, got {wrong!r} of type {type(wrong).__name__}")
+    try:
+        return np.array(items, object if dtype is dtypes.string else dtype.numpy)
+    except OverflowError as error:
+        raise InputError(f"{what} must be {dtype}: {error}") from None
+
+
+Kind = TensorInput | SparseInput | SequenceInput | OptionalInput | MapInput
 
 
 def kind_of(kind: onnx.TypeProto) -> Kind | None:
@@ -153,19 +201,30 @@ def kind_of(kind: onnx.TypeProto) -> Kind | None:
     Raises Unsupported for types that no input can have.
     """
     variant = kind.WhichOneof("value")
-    if variant == "tensor_type":
-        return TensorInput(kind) if kind.tensor_type.elem_type in NARROW else None
+    if variant == "tensor_type" and kind.tensor_type.elem_type in NARROW:
+        return TensorInput(kind)
     if variant == "sparse_tensor_type" and kind.sparse_tensor_type.elem_type in DTYPES:
         return SparseInput(kind)
     if variant == "sequence_type":
         return SequenceInput(kind, _item(kind.sequence_type.elem_type))
     if variant == "optional_type":
         content = kind.optional_type.elem_type
-        if content.HasField("sequence_type"):
-            return OptionalInput(kind, SequenceInput(content, _item(content.sequence_type.elem_type)))
-        return OptionalInput(kind, _item(content))
-    need_tensor_type(kind)
+        is_sequence = content.HasField("sequence_type")
+        item = _item(content.sequence_type.elem_type if is_sequence else content)
+        return OptionalInput(kind, SequenceInput(content, item) if is_sequence else item)
+    if variant == "map_type":
+        return _map(kind)
+    if variant != "tensor_type":
+        need_tensor_type(kind)
     return None
+
+
+def _map(kind: onnx.TypeProto) -> MapInput:
+    """How a map is taken."""
+    key, value = kind.map_type.key_type, kind.map_type.value_type.tensor_type.elem_type
+    if key not in (TensorProto.INT64, TensorProto.STRING) or value not in DTYPES:
+        raise Unsupported(f"it is a {type_text(kind)}; treadle takes maps from int64 or string to tensors' elements")
+    return MapInput(kind)
 
 
 def _item(kind: onnx.TypeProto) -> TensorInput:

@@ -16,6 +16,7 @@ from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.from_bytes import from_bytes
 from treadle.frontends.onnx.names import graphs_of
 from treadle.frontends.onnx.reference_loop import reference_loop
+from treadle.frontends.onnx.reference_map import reference_maps
 from treadle.frontends.onnx.reference_optional import is_nothing, reference_optionals
 from treadle.frontends.onnx.reference_scan import reference_scan
 from treadle.frontends.onnx.reference_text import regex_full_match, tfidf_vectorizer
@@ -114,7 +115,7 @@ class ForeignFunction:
 class ObjectFunction:
     """Makes a Python object from arrays, in the order of a fragment's inputs: the fragment's one result, of this type.
 
-    A sequence is a list, an optional without a value None. Raises as ForeignFunction.
+    A sequence is a list, a map a dict, an optional without a value None. Raises as ForeignFunction.
     """
 
     def __init__(self, fragment: Fragment, kind: onnx.TypeProto) -> None:
@@ -136,6 +137,8 @@ def python_of(found: Any, kind: onnx.TypeProto) -> Any:
         return None if is_nothing(found) else python_of(found, kind.optional_type.elem_type)
     if variant == "sequence_type":
         return [python_of(each, kind.sequence_type.elem_type) for each in found]
+    if variant == "map_type":
+        return {key: np.asarray(value).item() for key, value in found.items()}
     return np.asarray(found)
 
 
@@ -175,6 +178,7 @@ def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
         reference_scan(),
         from_bytes(),
         *reference_optionals(),
+        *reference_maps(),
         regex_full_match(),
         tfidf_vectorizer(),
     ]

@@ -6,6 +6,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from treadle.frontends.onnx.from_bytes import FROM_BYTES
+from treadle.frontends.onnx.reference_map import MAP
 from treadle.frontends.onnx.types import element_type
 
 Kinds = Sequence[onnx.TypeProto | None]
@@ -124,12 +125,33 @@ def _zip_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds
     return [_sequence(helper.make_map_type_proto(key, helper.make_tensor_type_proto(TensorProto.FLOAT, [])))]
 
 
+def _map_of(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    keys, values = (_operand(node, known, index) for index in range(2))
+    if keys is None or values is None:
+        return [None]
+    return [helper.make_map_type_proto(keys.tensor_type.elem_type, values)]
+
+
+def _map_values(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    kind = _operand(node, known, 0)
+    return [kind.map_type.value_type if kind is not None and kind.HasField("map_type") else None]
+
+
+def _cast_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+    kinds = {b"TO_INT64": TensorProto.INT64, b"TO_STRING": TensorProto.STRING}
+    stated = next((attribute.s for attribute in node.attribute if attribute.name == "cast_to"), b"")
+    return [tensor(kinds.get(stated, TensorProto.FLOAT))]
+
+
 RULES: dict[str, TypeRule] = {
     "Bernoulli": _stated_or_first,
     FROM_BYTES: _stated("to"),
+    MAP: _map_of,
     "BlackmanWindow": _stated("output_datatype"),
+    "CastMap": _cast_map,
     "ConcatFromSequence": _item,
     "DequantizeLinear": _dequantize,
+    "DictVectorizer": _map_values,
     "EyeLike": _stated_or_first,
     "HammingWindow": _stated("output_datatype"),
     "HannWindow": _stated("output_datatype"),

@@ -105,8 +105,10 @@ _IS_WILDCARD = re.compile(r"\?|None|unk__\d+").fullmatch
 class Symbols:
     """Names for dimensions: those the model gives, and `?0`, `?1`, ... for unnamed ones and wildcards."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shared: bool = True) -> None:
+        """Name the dimensions of one model, in which a name may stand for several ones if it `is_shared`."""
         self._numbers: Iterator[int] = count()
+        self._is_shared = is_shared
 
     def shape(self, kind: onnx.TypeProto) -> Shape | None:
         """The shape of a tensor type, or None if it does not state its rank."""
@@ -123,6 +125,6 @@ class Symbols:
     def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             return int(dim.dim_value)
-        if dim.HasField("dim_param") and dim.dim_param and not _IS_WILDCARD(dim.dim_param):
+        if self._is_shared and dim.HasField("dim_param") and dim.dim_param and not _IS_WILDCARD(dim.dim_param):
             return str(dim.dim_param)
         return f"?{next(self._numbers)}"
