@@ -23,7 +23,7 @@ from treadle.ops.table import OPS
 _MOST_TRIES = 16
 """How often the body of a loop is inferred until it is known which sizes change."""
 
-_WITH_BODIES = ("branch", "call", "loop")
+_WITH_BODIES = ("branch", "call", "deferred", "loop")
 """Ops whose shape rules may ask about what is no operand."""
 
 _MOST_ATOMS = 64

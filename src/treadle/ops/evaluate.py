@@ -27,6 +27,7 @@ _RESULT_DTYPES: dict[str, Callable[[Attrs, list[DType]], list[DType]]] = {
     "one_hot": lambda _, operands: [operands[2]],
     "top_k": lambda _, operands: [operands[0], dtypes.i64],
     "branch": lambda attrs, _: [value.known_dtype for value in attrs["yes"].outputs],
+    "deferred": lambda attrs, _: list(attrs["nodes"].dtypes),
     "loop": lambda attrs, _: [*(value.known_dtype for value in attrs["body"].outputs[1:]), dtypes.i64],
 }
 """Dtypes of the results of those ops whose results are not of the first operand's dtype."""

@@ -21,6 +21,7 @@ from treadle.graph.dim import DimExpr, RealExpr, at_least, floor_int, is_express
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.reals import single
+from treadle.graph.shape import elements, is_open, is_static
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Attrs, Evaluate, Info
 from treadle.ops.operands import numbers
@@ -30,6 +31,9 @@ MOST_ELEMENTS = 1024
 
 MOST_REALS = 64
 """Larger tensors of fractions of sizes are no shape arithmetic."""
+
+MOST_NUMBERS = 64
+"""An operand of more elements decides no size before a run."""
 
 _WHOLE = 1 << 21
 """f32 arithmetic on sizes below this, and on factors of few bits, is exact."""
@@ -72,6 +76,14 @@ def known_sizes(value: Value | None) -> tuple[int, ...] | None:
     """Returns the integers in `value`, numbers and expressions; None if they are not known."""
     array = None if value is None else known_value(value)
     return None if array is None else numbers(array.reshape(-1))
+
+
+def may_be_numbers(value: Value) -> bool:
+    """Returns whether the elements of `value` may decide sizes once a run has computed them: few numbers."""
+    dtype, shape = value.dtype, value.shape
+    if dtype is None or shape is None or not is_static(shape) or is_open(shape):
+        return False
+    return (dtype.is_integer or dtype in (dtypes.f32, dtypes.f64)) and elements(value.static_shape) <= MOST_NUMBERS
 
 
 def add_sizes(graph: Graph, array: Array, dtype: DType, name: str) -> Node | Value:

@@ -13,6 +13,7 @@ from treadle.ops import (
     counted,
     cumulative,
     data_stage,
+    deferred,
     depth_to_space,
     einsum,
     elementwise,
@@ -140,6 +141,7 @@ _TENSOR = (
     OpDef("loop", loop.infer_loop, loop.evaluate_loop, 2, None, folds=False),
     OpDef("data_stage", data_stage.infer_data_stage, None, 0, None),
     OpDef("call", call.infer_call, None, 0, None),
+    OpDef("deferred", deferred.infer_deferred, deferred.evaluate_deferred, 0, None, folds=False),
 )
 
 OPS: dict[str, OpDef] = {definition.name: definition for definition in (*_SCALAR, *_TENSOR)}

@@ -16,6 +16,7 @@ from treadle.ops.branch import refusal_of, refusing_body
 from treadle.ops.loop import form_of
 from treadle.ops.op import Array, Info
 from treadle.ops.sizes import add_sizes, known_value
+from treadle.passes.infer_shapes import info_of
 from treadle.passes.match import replace
 from treadle.passes.regions import first_region, is_planned
 from treadle.passes.specialize import copied, copy_graph, copy_node
@@ -116,12 +117,26 @@ def _for_operands(body: Graph, operands: Sequence[Operand]) -> Graph:
     return copy
 
 
-def inline(graph: Graph, node: Node, body: Graph) -> list[Node]:
-    """Let what reads the results of `node` read those of `body`, copied into `graph`.
+def made_nodes(node: Node) -> Graph | None:
+    """The nodes that are to take the place of a deferred one; None for other nodes, and while that is not known.
+
+    Raises ShapeError, naming the node, if its operands do not fit.
+    """
+    if node.op != "deferred" or any(value is not None and value.dtype is None for value in node.inputs):
+        return None
+    try:
+        made: Graph | None = node.attrs["nodes"].graph([info_of(value) for value in node.inputs if value is not None])
+    except ShapeError as error:
+        raise type(error)(str(error), node.place, node.name) from error
+    return made
+
+
+def inline(graph: Graph, node: Node, operands: Sequence[Value | None], body: Graph) -> list[Node]:
+    """Let what reads the results of `node` read those of `body` on these `operands`, copied into `graph`.
 
     Returns the nodes that were copied. They are linked; the caller puts them in place of `node`.
     """
-    copies = dict(zip(body.inputs, (value for value in node.inputs[1:] if value is not None), strict=True))
+    copies = dict(zip(body.inputs, (value for value in operands if value is not None), strict=True))
     before = len(graph.nodes)
     made = [copy_node(graph, each, copies, forget_shapes=True) for each in body.nodes]
     del graph.nodes[before:]

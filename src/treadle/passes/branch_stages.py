@@ -38,8 +38,9 @@ class DataBranch:
     results: tuple[Dims, ...]
 
     @classmethod
-    def of(cls, node: Node, search: Search) -> DataBranch | None:
-        """Return the branch `node`, whose operands have known shapes; None if no plan can serve all sizes of a body.
+    def of(cls, node: Node, search: Search, around: str) -> DataBranch | None:
+        """Return the branch `node` of the graph `around`, whose operands have known shapes; None if no plan can serve
+        all sizes of a body.
 
         A body that the operands do not fit fails if it is taken.
         """
@@ -52,7 +53,7 @@ class DataBranch:
                 continue
             if needs_python(body) or may_change_ranks(body):
                 return None
-            made = _body(node, body, side)
+            made = _body(node, body, f"{around}/{node.name}.{side}")
             bodies.append(made)
             try:
                 opened, facts = made.inferred(search.context)
@@ -68,7 +69,7 @@ class DataBranch:
         if common is None:
             return None
         yes, no = (
-            _refusing(node, side, common) if made is None else made
+            _refusing(node, side, f"{around}/{node.name}.{side}", common) if made is None else made
             for side, made in zip(("yes", "no"), bodies, strict=True)
         )
         return cls(node, (yes, no), tuple(common))
@@ -104,21 +105,21 @@ class DataBranch:
         return [names.told_shape(value.name, dims) for value, dims in zip(self.node.outputs, self.results, strict=True)]
 
 
-def _body(node: Node, body: Graph, side: str) -> StageBody:
-    made = StageBody(Graph(f"{node.name}.{side}"))
+def _body(node: Node, body: Graph, name: str) -> StageBody:
+    made = StageBody(Graph(name))
     for formal, value in zip(body.inputs, node.inputs[1:], strict=True):
         assert value is not None, "a body has an input for each operand"
         made.capture(formal, value)
-    made.finish(body, f"{node.name}.{side}")
+    made.finish(body, name)
     return made
 
 
-def _refusing(node: Node, side: str, results: list[Dims]) -> StageBody:
-    """The body of this `side`, which fails if it is taken. Its results never get the sizes that it states."""
+def _refusing(node: Node, side: str, name: str, results: list[Dims]) -> StageBody:
+    """The body of this `side`, called `name`, which fails if it is taken. Its results never get the sizes it states."""
     why = refusal_of(node.attrs[side]) or ""
     inputs = [Info(value.known_dtype, None) for value in node.inputs[1:] if value is not None]
     infos = [
         Info(value.known_dtype, tuple(1 if dim is None else dim for dim in dims))
         for value, dims in zip(node.outputs, results, strict=True)
     ]
-    return _body(node, refusing_body(node.name, inputs, infos, why), side)
+    return _body(node, refusing_body(node.name, inputs, infos, why), name)

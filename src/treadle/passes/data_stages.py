@@ -12,9 +12,9 @@ from treadle.graph.dim import is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import Shape, elements, is_open, normalize_axis
+from treadle.graph.shape import Shape, elements, normalize_axis
 from treadle.graph.value import Value
-from treadle.ops.sizes import is_arithmetic, known_value
+from treadle.ops.sizes import is_arithmetic, known_value, may_be_numbers
 from treadle.passes.base import PassContext
 from treadle.passes.bodies import BODIES
 from treadle.passes.branch_stages import DataBranch
@@ -41,9 +41,6 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "top_k": (1,),
 }
 """The operands, by their index, whose elements decide the size of an op's results."""
-
-MOST_NUMBERS = 64
-"""An operand of more elements decides no size before a run."""
 
 _MAY_BE_DYNAMIC = frozenset(("branch", "call", "loop", "squeeze", "unsqueeze"))
 """Further ops whose results may have sizes that depend on data."""
@@ -187,7 +184,7 @@ class _Cut:
                 ready.update(node.outputs)
             elif node.op == "counted":
                 cut.counted.append(node)
-            elif node.op in NUMBERS and all(map(_is_known_or_numbers, _numbers_of(node))):
+            elif (node.op in NUMBERS or node.op == "deferred") and all(map(_is_known_or_numbers, _numbers_of(node))):
                 cut.later.append(node)
                 cut.sized.append(node)
             elif node.op in BODIES:
@@ -222,7 +219,7 @@ class _Cut:
                 and (value in computed or (value not in later and _is_of_numbers(node)))
             ):
                 pending += [each for each in node.inputs if each is not None]
-            elif value not in later and _is_numbers(value):
+            elif value not in later and may_be_numbers(value):
                 found[value] = None
         return list(found)
 
@@ -232,7 +229,7 @@ class _Cut:
         for node in self.later:
             operands = [value for value in node.inputs if value is not None and known_value(value) is None]
             if is_arithmetic(node.op) and all(
-                value in found if value in later else _is_numbers(value) for value in operands
+                value in found if value in later else may_be_numbers(value) for value in operands
             ):
                 found.update(node.outputs)
         return found
@@ -241,7 +238,8 @@ class _Cut:
 def _numbers_of(node: Node) -> list[Value]:
     """The operands whose elements decide sizes of the results of `node`."""
     inputs = dict(enumerate(node.inputs))
-    return [value for index in NUMBERS.get(node.op, ()) if (value := inputs.get(index)) is not None]
+    places = node.attrs["nodes"].numbers if node.op == "deferred" else NUMBERS.get(node.op, ())
+    return [value for index in places if (value := inputs.get(index)) is not None]
 
 
 def _is_of_numbers(node: Node) -> bool:
@@ -255,18 +253,11 @@ def _is_of_numbers(node: Node) -> bool:
 
 
 def _is_known_or_numbers(value: Value) -> bool:
-    return known_value(value) is not None or _is_numbers(value)
-
-
-def _is_numbers(value: Value) -> bool:
-    if not is_known(value) or is_open(value.static_shape):
-        return False
-    dtype = value.known_dtype
-    return (dtype.is_integer or dtype in (dtypes.f32, dtypes.f64)) and elements(value.static_shape) <= MOST_NUMBERS
+    return known_value(value) is not None or may_be_numbers(value)
 
 
 def _is_integers(value: Value) -> bool:
-    return _is_numbers(value) and value.known_dtype.is_integer
+    return may_be_numbers(value) and value.known_dtype.is_integer
 
 
 class _Rest:
@@ -280,7 +271,7 @@ class _Rest:
             rest = cls(cut)
             return rest if rest.numbers else None
         for node in cut.controlled:
-            found = (DataLoop if node.op == "loop" else DataBranch).of(node, search)
+            found = (DataLoop if node.op == "loop" else DataBranch).of(node, search, cut.graph.name)
             if found is not None:
                 cut.later.remove(node)
                 return cls(cut, found)
@@ -330,7 +321,7 @@ class _Rest:
         for node in cut.front:
             operands = [value for value in node.inputs if value is not None and known_value(value) is None]
             follows = operands and is_arithmetic(node.op) and known.issuperset(operands)
-            if follows and all(map(_is_numbers, node.outputs)):
+            if follows and all(map(may_be_numbers, node.outputs)):
                 known.update(node.outputs)
                 found.append(node)
         return found
@@ -388,12 +379,11 @@ def _is_planned(rest: _Rest, cut: _Cut, search: Search) -> bool:
 def _serves_all_sizes(rest: _Rest, cut: _Cut, opened: tuple[Graph, Facts] | None) -> bool:
     """Whether nothing in the rest is for certain sizes alone; `opened` is what inference found for sample sizes.
 
-    Sample sizes of numbers that decide sizes may not fit. Then sizes must follow from those of operands.
+    Sample sizes may not fit. Then sizes must follow from those of operands.
     """
     if any(map(_has_expressions, (attr for node in cut.later for attr in node.attrs.values()))):
         return False
-    is_decided = len(rest.numbers) > len(cut.counted)
-    return opened is not None or (is_decided and all(map(_is_certain, cut.later)))
+    return opened is not None or all(map(_is_certain, cut.later))
 
 
 def _has_expressions(attr: Any) -> bool:
@@ -404,7 +394,7 @@ def _has_expressions(attr: Any) -> bool:
 
 def _is_certain(node: Node) -> bool:
     """Whether the sizes of the results of `node` follow from those of its operands, and from integers."""
-    if node.op in NUMBERS:
+    if node.op in NUMBERS or node.op == "deferred":
         return all(value.dtype is not None and value.dtype != dtypes.string for value in _numbers_of(node))
     return node.op not in _MAY_BE_DYNAMIC or (
         node.op not in ("branch", "call", "loop")

@@ -23,7 +23,7 @@ from treadle.ops.op import Info
 from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
 from treadle.ops.table import OPS
 from treadle.passes.base import Limits, PassContext
-from treadle.passes.bodies import inline
+from treadle.passes.bodies import inline, made_nodes
 from treadle.passes.infer_shapes import infer_into
 from treadle.passes.match import replace
 
@@ -35,7 +35,8 @@ _SUMS_OF_PRODUCTS = frozenset({"matmul", "conv", "conv_transpose"})
 class FoldConstants:
     """%s = shape(%x: f32[2, 3]); %n = gather(%s, 0); %y = f(%n)  ->  %y = f(2)
 
-    A branch whose condition is known becomes the body that is taken.
+    A branch whose condition is known becomes the body that is taken. What a front end has deferred is made, once it is
+    known of its operands what that needs.
 
     Infers dtypes and shapes on the way, like InferShapes. A node is evaluated if all its operands are
     constants, it is deterministic, and its results are within the folding budget (Limits).
@@ -53,7 +54,12 @@ class FoldConstants:
             node = pending.popleft()
             condition = known_value(node.operand(0)) if node.op == "branch" else None
             if condition is not None:
-                pending.extendleft(reversed(inline(graph, node, taken_body(node.attrs, condition))))
+                pending.extendleft(reversed(inline(graph, node, node.inputs[1:], taken_body(node.attrs, condition))))
+                changed = True
+                continue
+            made = made_nodes(node)
+            if made is not None:
+                pending.extendleft(reversed(inline(graph, node, node.inputs, made)))
                 changed = True
                 continue
             infos = None

@@ -57,15 +57,16 @@ class DataLoop:
     appended: tuple[bool, ...]
 
     @classmethod
-    def of(cls, node: Node, search: Search) -> DataLoop | None:
-        """Return the loop `node`, whose operands have known shapes; None if no plan can serve all sizes of its body."""
+    def of(cls, node: Node, search: Search, around: str) -> DataLoop | None:
+        """Return the loop `node` of the graph `around`, whose operands have known shapes; None if no plan can serve all
+        sizes of its body."""
         body: Graph = node.attrs["body"]
         if needs_python(body):
             return None
         nothing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
         guess = search.changing.get(body)
-        found = None if guess is None else _search(node, guess, search)
-        found = found or _search(node, nothing, search) or _search_without_samples(node)
+        found = None if guess is None else _search(node, guess, search, around)
+        found = found or _search(node, nothing, search, around) or _search_without_samples(node, around)
         if found is not None:
             search.changing[body] = found.changing
             axes = tuple(map(frozenset, found.changing))
@@ -195,10 +196,10 @@ class _Found:
     is_whole: bool
 
 
-def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
+def _search(node: Node, changing: Changing, search: Search, around: str) -> _Found | None:
     """Infer the body of `node` until an iteration changes no other axes than it may; None if a shape is not known."""
     for _ in range(_MOST_TRIES):
-        made = _inferred(node, changing, search)
+        made = _inferred(node, changing, search, around)
         if made is None:
             return None
         if made.is_assumed and may_change_ranks(node.attrs["body"]):
@@ -214,7 +215,7 @@ def _search(node: Node, changing: Changing, search: Search) -> _Found | None:
     return None
 
 
-def _search_without_samples(node: Node) -> _Found | None:
+def _search_without_samples(node: Node, around: str) -> _Found | None:
     """What _search() finds from what is certain of the body, whose sizes may be any; None if a rank is not certain.
 
     Sizes of carried values count as changing unless an iteration certainly keeps them.
@@ -223,7 +224,7 @@ def _search_without_samples(node: Node) -> _Found | None:
         return None
     changing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
     for _ in range(_MOST_TRIES):
-        body = _body(node, changing, is_counted=False)
+        body = _body(node, changing, around, is_counted=False)
         shapes = certain_shapes(body.graph)
         found = None if shapes is None else _changing(shapes.inputs, shapes.outputs, changing, is_assumed=False)
         if found is None or shapes is None:
@@ -236,7 +237,7 @@ def _search_without_samples(node: Node) -> _Found | None:
     return None
 
 
-def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | None:
+def _inferred(node: Node, changing: Changing, search: Search, around: str) -> _Inferred | None:
     """The body for carried values that change so; None if sample sizes do not fit, or no plan can serve all sizes.
 
     The number of the iteration is a size if the body then needs no sizes that data tells.
@@ -245,7 +246,7 @@ def _inferred(node: Node, changing: Changing, search: Search) -> _Inferred | Non
     number = node.attrs["body"].inputs[0]
     reads_number = any(number in each.inputs for each in node.attrs["body"].nodes)
     for is_counted in (False, True) if reads_number else (False,):
-        body = _body(node, changing, is_counted=is_counted)
+        body = _body(node, changing, around, is_counted=is_counted)
         try:
             opened, facts = body.inferred(search.context)
         except TreadleError:
@@ -270,12 +271,16 @@ def _outer_items(body: StageBody, dims: Sequence[Dims], changing: Changing, fact
     return [outer_dims(each, body.names.dims, facts) for each in dims[1 + len(changing) :]]
 
 
-def _body(node: Node, changing: Changing, *, is_counted: bool) -> StageBody:
-    """The body of a loop as a graph of its own. If it `is_counted`, the number of the iteration is a size."""
+def _body(node: Node, changing: Changing, around: str, *, is_counted: bool) -> StageBody:
+    """The body of a loop of the graph `around` as a graph of its own.
+
+    If it `is_counted`, the number of the iteration is a size.
+    """
     body: Graph = node.attrs["body"]
     form = form_of(node.attrs)
     values = [value for value in node.inputs[2:] if value is not None]
-    made = StageBody(Graph(f"{node.name}.body"))
+    name = f"{around}/{node.name}"
+    made = StageBody(Graph(f"{name}.body"))
     number, *formals = body.inputs
     if is_counted:
         made.add_number(number)
@@ -291,7 +296,7 @@ def _body(node: Node, changing: Changing, *, is_counted: bool) -> StageBody:
             made.add(formal, made.names.shape(formal.name, value.static_shape[1:]))
         else:
             made.capture(formal, value)
-    made.finish(body, f"{node.name}.made")
+    made.finish(body, f"{name}.made")
     return made
 
 

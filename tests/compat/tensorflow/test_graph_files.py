@@ -80,6 +80,23 @@ def test_branches_and_loops_of_files_run() -> None:
         assert session.run("y:0", {"flag:0": False, "x:0": [1, 2, 3]}).tolist() == [-64, -128]
 
 
+def test_a_case_of_a_file_takes_the_function_of_its_index() -> None:
+    """
+    Indices for which there is no function take the last one.
+    """
+    w = with_functions()
+    index, x = w.input("index", (), "i32"), w.input("x", (None,))
+    branches = function_attr("double").__class__()
+    for name in ("double", "shrink"):
+        branches.list.func.add().name = name
+    w.node("Case", index, x, T=None, Tin=[f32], Tout=[f32], branches=branches, name="y")
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(w.graph, name="")
+    with tf.compat.v1.Session(graph=graph) as session:
+        for place, wanted in ((0, [2, 4, 6]), (1, [1, 2]), (5, [1, 2])):
+            assert session.run("y:0", {"index:0": place, "x:0": [1, 2, 3]}).tolist() == wanted
+
+
 def test_frames_run_as_while_loops() -> None:
     """
     A frame becomes a while_loop.

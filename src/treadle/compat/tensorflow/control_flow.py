@@ -159,7 +159,7 @@ def case(
         default: the function if no predicate is true. None: the last predicate must be true if the others are not.
         exclusive: check that only one predicate is true.
         strict: has no effect.
-        name: has no effect.
+        name: the name of the operation.
 
     Raises:
         ValueError: there are no pairs.
@@ -182,7 +182,7 @@ def case(
     for predicate, function in reversed(pairs):
         found = partial(cond, predicate, function, found)
     with control_dependencies(checks):
-        return found()
+        return found(name=name) if pairs else found()
 
 
 def _after_check(last: Any, predicates: Sequence[Any], function: Callable[[], Any]) -> Any:
@@ -201,7 +201,7 @@ def switch_case(
         branch_index: an integer scalar.
         branch_fns: functions, or a dict of functions by number, or pairs of both.
         default: the function for other numbers; None for the one with the largest number.
-        name: has no effect.
+        name: the name of the operation.
 
     Raises:
         ValueError: the numbers are not 0, 1, 2 and so on.
@@ -215,7 +215,7 @@ def switch_case(
         )
     index = convert_to_tensor(branch_index)
     last = default or functions[max(functions)]
-    return case([(call("equal", index, number), function) for number, function in functions.items()], last)
+    return case([(call("equal", index, number), function) for number, function in functions.items()], last, name=name)
 
 
 def while_loop_v1(

@@ -13,12 +13,12 @@ from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.program import closure
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
+from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS
 from treadle.frontends.tensorflow.core_control import agree, decides
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
 from treadle.frontends.tensorflow.emitter import NeedsShapeError
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
-from treadle.frontends.tensorflow.translate import OPERAND_ERRORS, finish
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
@@ -187,7 +187,7 @@ class _Body:
 
     def finish(self, results: Sequence[Value]) -> None:
         """Make `results` the outputs."""
-        finish(self.graph, results, [f"result {at}" for at in range(len(results))])
+        self._emitter.finish(results, [f"result {at}" for at in range(len(results))])
 
     def variables(self) -> list[Any]:
         """Return the variables that it reads."""

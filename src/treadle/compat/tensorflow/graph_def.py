@@ -18,6 +18,8 @@ from treadle.dtypes import f32 as float32
 from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, needed, sorted_nodes
+from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, prepared
+from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
 from treadle.frontends.tensorflow.emitter import NeedsShapeError
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.messages import GraphDef
@@ -25,13 +27,7 @@ from treadle.frontends.tensorflow.node import Node, Ref, tensor_name, tensor_ref
 from treadle.frontends.tensorflow.nodes import NODES
 from treadle.frontends.tensorflow.reader import read
 from treadle.frontends.tensorflow.switches import SIDES, branch_parts
-from treadle.frontends.tensorflow.translate import (
-    OPERAND_ERRORS,
-    WITHOUT_RESULTS,
-    constant_array,
-    declared_dtype,
-    prepared,
-)
+from treadle.frontends.tensorflow.translate import WITHOUT_RESULTS
 from treadle.ops.op import Info
 
 
@@ -192,6 +188,10 @@ class _Importer:
         yes, no = (self._function(node.function(name), inputs[1:]) for name in ("then_branch", "else_branch"))
         return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
 
+    def case(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        functions = [self._function(name, inputs[1:]) for name in node.functions("branches")]
+        return _tensors(control_flow.switch_case(inputs[0], functions, name=node.name))
+
     def loop(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         test, step = (self._library.body(node.function(name)) for name in ("cond", "body"))
         shapes = node.attr("output_shapes", [])
@@ -289,6 +289,7 @@ def _unsupported(node: Node) -> Callable[..., Any]:
 
 _COMPOUND: dict[str, Callable[[_Importer, Node, list[Tensor]], Sequence[Tensor]]] = {
     **dict.fromkeys(BRANCHES, _Importer.branch),
+    **dict.fromkeys(("Case", "StatelessCase"), _Importer.case),
     **dict.fromkeys(("While", "StatelessWhile"), _Importer.loop),
     FRAME: _Importer.frame,
     SIDES: _Importer.branch_parts,

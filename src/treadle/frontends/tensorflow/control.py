@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle import dtypes as element_types
-from treadle.dtypes import DType, string
+from treadle.dtypes import DType
 from treadle.errors import KernelError, ShapeError
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
@@ -122,22 +122,3 @@ class DeferredNode:
 def truth(array: Array) -> bool:
     """Return the truth of a predicate: that of the element of a scalar, else whether there are elements."""
     return bool(array.reshape(())[()]) if array.ndim == 0 else array.size > 0
-
-
-def result_dtypes(node: Node, count: int, values: Sequence[Value]) -> list[DType]:
-    """Return the element types of the results of a branch or loop: those in its attributes, else those of `values`.
-
-    Raises Fault if neither is available.
-    """
-    declared = node.attr("Tout", node.attr("T", None))
-    if isinstance(declared, list) and len(declared) >= count and all(isinstance(item, DType) for item in declared):
-        declared = declared[:count]
-        if len(values) == count:  # a variable is declared as a handle, and passed as its value
-            pairs = zip(declared, values, strict=True)
-            declared = [value.known_dtype if dtype is string else dtype for dtype, value in pairs]
-        return declared
-    if isinstance(declared, DType):
-        return [declared] * count
-    if len(values) == count:
-        return [value.known_dtype for value in values]
-    raise Fault(f"it does not state the element types of its {count} results")

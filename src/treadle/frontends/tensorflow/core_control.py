@@ -16,6 +16,18 @@ def decides(predicate: Value) -> bool:
     return (predicate.dtype, predicate.shape) == (dtypes.boolean, ())
 
 
+def may_be_core(yes: Graph, no: Graph, wanted: Sequence[DType]) -> bool:
+    """Return whether the native core can run a branch with these sides, of results of the wanted dtypes.
+
+    Their sizes may differ, but not their ranks, if these are known.
+    """
+    pairs = list(zip(yes.outputs, no.outputs, strict=True))
+    if needs_python(yes) or needs_python(no) or [(a.dtype, b.dtype) for a, b in pairs] != [(d, d) for d in wanted]:
+        return False
+    ranks = [tuple(None if value.shape is None else len(value.shape) for value in pair) for pair in pairs]
+    return all(None in pair or pair[0] == pair[1] for pair in ranks)
+
+
 def agree(yes: Graph, no: Graph, wanted: Sequence[DType]) -> bool:
     """Return whether two sides give results of the same known shapes, and of the wanted dtypes, without Python."""
     if not same_forms(yes.outputs, no.outputs) or [value.dtype for value in yes.outputs] != list(wanted):

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.tensorflow.calls import add_call
-from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in, rows
 from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_array
 from treadle.frontends.tensorflow.node import Node
 from treadle.frontends.tensorflow.node_rules import NodeRule
-from treadle.graph.dim import at_least, equals
+from treadle.graph.dim import at_least, equals, maximum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node as GraphNode
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.ops.op import Array
-from treadle.ops.sizes import known_sizes
+from treadle.ops.sizes import known_sizes, may_be_numbers
 
 _IDENTITIES = ("identity",)
 
@@ -53,9 +53,13 @@ class Items:
 
 
 class ListItems:
-    """The items of lists of a graph, as far as they are known to lie in one tensor."""
+    """The items of lists of a graph, as far as they are known to lie in one tensor.
 
-    def __init__(self) -> None:
+    If it `defers`, a list whose length or items have sizes that depend on data is made once these are known.
+    """
+
+    def __init__(self, *, defers: bool = False) -> None:
+        self._defers = defers
         self._items: dict[Value, Items] = {}
 
     def of(self, held: Value) -> Items | None:
@@ -68,14 +72,25 @@ class ListItems:
         """Return the results of `node`, whose rule is this one, and take in the list that it makes. Raises as rules."""
         found = self._read(e, node, values)
         if found is None:
+            if self._defers:
+                self._needs(node, values)
             found = rule.emit(e, node, values)
             self._note(node, values, found)
         return found
 
+    def _needs(self, node: Node, values: Sequence[Value]) -> None:
+        """Raise NeedsShapeError if `node` makes a list whose length or items have sizes that only the run knows."""
+        place = _COUNTS.get(node.op)
+        if place is not None and _number(values[place]) is None and may_be_numbers(values[place]):
+            raise NeedsShapeError(values[place])
+        place = _TENSORS.get(node.op)
+        if place is not None and (values[place].shape is None or not is_static(values[place].static_shape)):
+            raise NeedsShapeError
+
     def _note(self, node: Node, values: Sequence[Value], results: Sequence[Value]) -> None:
         """Take in a node that makes a list."""
         make = _MAKES.get(node.op)
-        items = None if make is None else make(self, node, values)
+        items = None if make is None or not values else make(self, node, values)
         if items is not None:
             self._items.update(dict.fromkeys(results, items))
 
@@ -122,16 +137,22 @@ def _number(value: Value) -> int | None:
     return found[0] if found is not None and len(found) == 1 else None
 
 
+def _length_of(value: Value) -> int | None:
+    """Return the length that a list is made with; None if it is not known, or none."""
+    count = _number(value)
+    return None if count is None or count < 0 else maximum(count, 0)
+
+
 def _reserve(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
-    count = _number(values[1])
-    if count is None or values[0].data is None or not at_least(count, 0):
+    count = _length_of(values[1])
+    if count is None or values[0].data is None:
         return None
     return Items(node.dtype("element_dtype"), dims_in(values[0].data), count)
 
 
 def _new_array(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
-    count = _number(values[0])
-    if count is None or not at_least(count, 0) or node.attr("dynamic_size", False):
+    count = _length_of(values[0])
+    if count is None or node.attr("dynamic_size", False):
         return None
     clears, infers = bool(node.attr("clear_after_read", True)), bool(node.attr("identical_element_shapes", False))
     return Items(node.dtype("dtype"), declared_dims(node), count, once=True, clears=clears, infers=infers)
@@ -206,6 +227,12 @@ _MAKES = {
     "TensorListReserve": _reserve,
 }
 """Op of a NodeDef that makes a list -> returns its items; None if they do not lie in one tensor."""
+
+_COUNTS = {"TensorArrayV3": 0, "TensorListReserve": 1}
+"""Op of a NodeDef that makes a list without items -> the operand that is its length."""
+
+_TENSORS = {"TensorArrayScatterV3": 2, "TensorListFromTensor": 0}
+"""Op of a NodeDef that makes a list of the rows of a tensor -> this operand."""
 
 _READS = {
     "TensorArrayGatherV3": _gathered,

@@ -15,6 +15,7 @@ from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, is_open, is_static
 from treadle.graph.value import Value
+from treadle.ops.deferred import DeferredNodes
 from treadle.ops.evaluate import infer_node, results_of
 from treadle.ops.op import Array, Info
 from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
@@ -31,7 +32,11 @@ MOST_RESULTS = 1 << 16
 
 
 class NeedsShapeError(Exception):
-    """A rule needs a shape, or the value of a shape-like operand, that is not known yet."""
+    """A rule needs a shape, or the elements of `value`, that are not known yet."""
+
+    def __init__(self, value: Value | None = None) -> None:
+        super().__init__()
+        self.value = value
 
 
 class Emitter:
@@ -56,9 +61,7 @@ class Emitter:
             value.dtype, value.shape = info.dtype, info.shape
         folded = self._folded(node, infos)
         if folded is not None:
-            return [
-                self._add_known(array, value.known_dtype) for array, value in zip(folded, node.outputs, strict=True)
-            ]
+            return [self.known(array, value.known_dtype) for array, value in zip(folded, node.outputs, strict=True)]
         return self._place(node)
 
     def _place(self, node: Node) -> list[Value]:
@@ -66,8 +69,8 @@ class Emitter:
         link(node)
         return node.outputs
 
-    def _add_known(self, array: Array, dtype: DType) -> Value:
-        """Add a constant for an array of numbers, a node for one with expressions."""
+    def known(self, array: Array, dtype: DType) -> Value:
+        """Add a constant for an array of numbers, a node for one with expressions of sizes."""
         if array.dtype != object or dtype is dtypes.string:
             return self.constant(array)
         made = add_sizes(self.graph, array, dtype, f"{self.name}.constant")
@@ -85,7 +88,7 @@ class Emitter:
         """Add a vector of sizes, or a scalar."""
         array = np.empty(np.shape(numbers), object)
         array[...] = numbers
-        return self._add_known(array, dtype)
+        return self.known(array, dtype)
 
     def positions(self, count: int, dtype: DType) -> Value:
         """Add 0, 1, ... below `count`. Raises LimitError if a constant would be too large."""
@@ -103,6 +106,10 @@ class Emitter:
         if count > most:
             raise LimitError(f"{count} are requested; at most {most} are allowed")
         return count
+
+    def deferred(self, values: Sequence[Value], nodes: DeferredNodes) -> list[Value]:
+        """Add what is made of `nodes` once the shapes of `values` are known, and return its results."""
+        return self.add_many("deferred", values, len(nodes.dtypes), nodes=nodes)
 
     def full(self, shape: Sequence[int], number: float, dtype: DType) -> Value:
         """Return a tensor of `shape` whose elements are all `number`."""
@@ -144,7 +151,7 @@ class Emitter:
         """
         known = known_value(value)
         if known is None:
-            raise NeedsShapeError
+            raise NeedsShapeError(value)
         return known
 
     def numbers(self, value: Value) -> list[int]:
@@ -161,6 +168,19 @@ class Emitter:
     def unknown(self, dtype: DType, dims: Sequence[int | None] | None) -> Value:  # noqa: ARG002 - as expect_rank()
         """Return a result of which only this is known. Raises NeedsShapeError where that is too little."""
         raise NeedsShapeError
+
+    def finish(self, values: Sequence[Value], names: Sequence[str]) -> None:
+        """Make `values` the outputs of the graph, under `names`."""
+        taken: set[Value] = set(self.graph.inputs)
+        for value, name in zip(values, names, strict=True):
+            found = value
+            if value in taken or value.producer is None:
+                node = self.graph.add("identity", [value], name=name)
+                found = node.output
+                found.dtype, found.shape = value.dtype, value.shape
+            taken.add(found)
+            found.name = name
+            self.graph.outputs.append(found)
 
     def _folded(self, node: Node, infos: Sequence[Info]) -> list[Array] | None:
         """Return the results of `node` if they are known, or computed from small operands that are."""

@@ -8,6 +8,8 @@ from typing import Any
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
 from treadle.frontends.tensorflow.checkpoint import Checkpoint
+from treadle.frontends.tensorflow.control_nodes import prepared
+from treadle.frontends.tensorflow.declared import declared_dtype
 from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_ref
@@ -15,7 +17,7 @@ from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
 from treadle.frontends.tensorflow.outlook import Outlook
 from treadle.frontends.tensorflow.saved_model import SavedGraph
 from treadle.frontends.tensorflow.switches import SIDES, branch_parts
-from treadle.frontends.tensorflow.translate import WITHOUT_RESULTS, Translation, declared_dtype, finish, prepared
+from treadle.frontends.tensorflow.translate import WITHOUT_RESULTS, Translation
 from treadle.frontends.tensorflow.variables import HANDLES, check_no_assignments, with_values
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
@@ -210,7 +212,8 @@ class _Model:
         if node.op == SIDES:
             return [(parent, wanted, given) for wanted, given in branch_parts(node)]
         names = ("then_branch", "else_branch", "cond", "body") if node.op in STRUCTURE else ()
-        functions = {node.function(name) for name in names if node.has(name)} - visited
+        functions = {node.function(name) for name in names if node.has(name)}
+        functions = (functions | set(node.functions("branches") if node.has("branches") else ())) - visited
         visited.update(functions)
         bodies = [prepared(self._library.body(name), self._library) for name in sorted(functions)]
         return [(body, body.results, {(argument, 0): None for argument in body.arguments}) for body in bodies]
@@ -235,7 +238,7 @@ class _Model:
         except Fault as fault:
             faults.add("the graph", fault)
         faults.raise_all(self._title)
-        finish(graph, [env[ref] for ref in self._wanted], self._names)
+        translation.emitter.finish([env[ref] for ref in self._wanted], self._names)
         return graph
 
     def described(self) -> list[Value]:

@@ -58,6 +58,13 @@ class Node:
             raise Fault(f"its attribute {name} names no function")
         return found.text
 
+    def functions(self, name: str) -> list[str]:
+        """Return the names of the functions in an attribute. Raises Fault if it names none."""
+        found = self.attr(name)
+        if not isinstance(found, list) or not found or not all(isinstance(each, FunctionName) for each in found):
+            raise Fault(f"its attribute {name} names no functions")
+        return [each.text for each in found]
+
     @property
     def place(self) -> str:
         """The name of the node in error messages."""

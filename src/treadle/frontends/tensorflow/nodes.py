@@ -153,6 +153,7 @@ STRUCTURE = {
     "Const": "a constant", "Placeholder": "an input", "PlaceholderV2": "an input", "NoOp": "nothing",
     "Assert": "nothing", "Print": "its input", "PrintV2": "nothing", "TensorArrayCloseV3": "nothing",
     "If": "one of two functions", "StatelessIf": "one of two functions",
+    "Case": "one of several functions", "StatelessCase": "one of several functions",
     "While": "a function while another holds", "StatelessWhile": "a function while another holds",
     "PartitionedCall": "a function", "StatefulPartitionedCall": "a function",
     "Enter": "a loop", "Exit": "a loop", "LoopCond": "a loop", "NextIteration": "a loop",

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from treadle.dtypes import from_numpy
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.body import Body, Library, ordered
+from treadle.frontends.tensorflow.control_nodes import MOST_TRIED, OPERAND_ERRORS, prepared
+from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
 from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.node import Node, Ref
 from treadle.frontends.tensorflow.nodes import NODES
 from treadle.frontends.tensorflow.switches import SIDES, branch_parts
-from treadle.frontends.tensorflow.translate import (
-    MOST_TRIED,
-    OPERAND_ERRORS,
-    constant_array,
-    declared_dtype,
-    prepared,
-)
 from treadle.ops.certain import common_infos
 from treadle.ops.op import Info
+
+Side = tuple[Body, Sequence[Ref], Sequence[Ref]]
+"""A body, the tensors that it computes, and those that it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +54,36 @@ class Outlook:
             return [Info(from_numpy(array.dtype), array.shape, array)]
         if node.op == "Print":
             return operands[:1]
+        return self._with_bodies(body, node, operands)
+
+    def _with_bodies(self, body: Body, node: Node, operands: list[Info]) -> Sequence[Info]:
+        """Return what is known of the results of a branch; an empty list for other nodes with bodies."""
         if node.op in ("If", "StatelessIf"):
-            parts = [self._function(node.function(name)) for name in ("then_branch", "else_branch")]
-            return self._branch(
-                [(part, part.results, [(name, 0) for name in part.arguments]) for part in parts], operands
-            )
+            names = [node.function("then_branch"), node.function("else_branch")]
+            return self._branch(list(map(self._side, names)), operands)
+        if node.op in ("Case", "StatelessCase"):
+            return self._sides(list(map(self._side, node.functions("branches"))), operands[1:])
         if node.op == SIDES:
             no, yes = branch_parts(node)
             return self._branch([(body, wanted, list(given)) for wanted, given in (yes, no)], operands)
         return []
 
-    def _function(self, name: str) -> Body:
-        return prepared(self.library.body(name), self.library)
+    def _side(self, name: str) -> Side:
+        """Return what the function `name` computes, of which arguments."""
+        body = prepared(self.library.body(name), self.library)
+        return body, body.results, [(argument, 0) for argument in body.arguments]
 
-    def _branch(self, sides: Sequence[tuple[Body, Sequence[Ref], Sequence[Ref]]], operands: list[Info]) -> list[Info]:
+    def _branch(self, sides: Sequence[Side], operands: list[Info]) -> list[Info]:
         """Return what is known of the results of both sides, or of the one that a constant chooses."""
         predicate, *values = operands
-        inner = Outlook(self.library, self.describer, self.depth + 1)
         if predicate.value is not None and predicate.value.size == 1:
             sides = sides[:1] if bool(predicate.value) else sides[1:]
-        elif self.depth >= MOST_TRIED:
+        return self._sides(sides, values)
+
+    def _sides(self, sides: Sequence[Side], values: list[Info]) -> list[Info]:
+        """Return what is known of the results of all these sides."""
+        inner = Outlook(self.library, self.describer, self.depth + 1)
+        if self.depth >= MOST_TRIED and len(sides) > 1:
             return []
         found = [inner.results(body, dict(zip(given, values, strict=True)), wanted) for body, wanted, given in sides]
         return [common_infos(cases, self.describer.facts) for cases in zip(*found, strict=True)]

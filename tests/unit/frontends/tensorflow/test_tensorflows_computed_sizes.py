@@ -1,0 +1,184 @@
+"""SavedModels of TensorFlow whose sizes depend on data run natively, and give its results, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+
+Results = dict[str, Any]
+Feeds = list[dict[str, Any]]
+POOLS = {threads: treadle.Pool(intra_op=threads, inter_op=threads) for threads in (1, 2)}
+RNG = np.random.default_rng(11)
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def ints(value: Any) -> np.ndarray[Any, Any]:
+    return np.array(value, np.int32)
+
+
+def where(x: Any) -> Results:
+    found = tf.gather(x, tf.where(x > 0)[:, 0]) * 2.0
+    return {"found": found, "sum": tf.reduce_sum(found), "count": tf.shape(found)[0]}
+
+
+def masked(x: Any) -> Results:
+    rows = tf.matmul(tf.boolean_mask(x, x[:, 0] > 0), tf.reshape(tf.range(12, dtype=tf.float32), [4, 3]))
+    scores = tf.nn.softmax(tf.matmul(rows, rows, transpose_b=True))
+    return {"mixed": tf.matmul(scores, rows), "flat": tf.reshape(rows, [-1]), "size": tf.size(rows)}
+
+
+def computed_limits(n: Any) -> Results:
+    numbers = tf.range(n * 2)
+    return {
+        "halves": tf.cast(numbers, tf.float32) / 2.0,
+        "sum": tf.reduce_sum(numbers),
+        "tiled": tf.tile([1.0, 2.0], [n]),
+        "zeros": tf.zeros([n, 3]),
+    }
+
+
+def largest(x: Any, n: Any) -> Results:
+    values, places = tf.math.top_k(x, n)
+    return {"values": values * 2.0, "places": places}
+
+
+def loop_over_masks(x: Any, n: Any) -> Results:
+    def step(i: Any, total: Any) -> Any:
+        return i + 1, total + tf.reduce_sum(tf.boolean_mask(x, x > tf.cast(i, tf.float32) * 0.2 - 0.5))
+
+    return {"total": tf.while_loop(lambda i, _: i < n, step, [tf.constant(0), tf.constant(0.0)])[1]}
+
+
+def sides_of_sizes(x: Any, flag: Any) -> Results:
+    y = tf.cond(flag, lambda: x[:3], lambda: tf.concat([x, x * 2], 0))
+    return {"y": y + 1.0, "mean": tf.reduce_mean(y)}
+
+
+def case_of_sizes(x: Any, n: Any) -> Results:
+    sides = [lambda: x[:1], lambda: x[:2] * 2.0, lambda: tf.boolean_mask(x, x[:, 0] > 0), lambda: tf.concat([x, x], 0)]
+    y = tf.switch_case(n, sides)
+    return {"y": y * 1.5, "shape": tf.shape(y)}
+
+
+def case_of_one_size(x: Any, n: Any) -> Results:
+    return {"y": tf.switch_case(n, [lambda: x, lambda: x * 2.0, lambda: tf.exp(x)])}
+
+
+def map_of_masked(x: Any) -> Results:
+    return {"y": tf.map_fn(lambda row: tf.reduce_sum(row) * row, tf.boolean_mask(x, x[:, 0] > 0))}
+
+
+def growing(x: Any, n: Any) -> Results:
+    shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+    found = tf.while_loop(
+        lambda i, _: i < n,
+        lambda i, v: (i + 1, tf.concat([v, tf.reduce_sum(v, keepdims=True)], 0)),
+        [tf.constant(0), x],
+        shape_invariants=shapes,
+    )
+    return {"y": found[1] * 2.0}
+
+
+def shrinking(x: Any, n: Any) -> Results:
+    shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+    found = tf.while_loop(
+        lambda i, _: i < n, lambda i, v: (i + 1, v[1:] + v[:-1]), [tf.constant(0), x], shape_invariants=shapes
+    )
+    return {"y": found[1] * 2.0}
+
+
+def array_of_computed_length(x: Any, n: Any) -> Results:
+    array = tf.TensorArray(tf.float32, size=n)
+    array = tf.while_loop(lambda i, _: i < n, lambda i, a: (i + 1, a.write(i, x[i] * 2.0)), [tf.constant(0), array])[1]
+    return {"y": array.stack()}
+
+
+def array_of_masked(x: Any, n: Any) -> Results:
+    kept = tf.boolean_mask(x, x[:, 0] > -0.3)[:, 0]
+    array = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[None])
+    array = tf.while_loop(
+        lambda i, _: i < n, lambda i, a: (i + 1, a.write(i, kept * tf.cast(i, tf.float32))), [tf.constant(0), array]
+    )[1]
+    return {"y": array.stack()}
+
+
+def nested(x: Any) -> Results:
+    """A loop in a branch in a loop, over what a mask keeps."""
+
+    def outer(i: Any, total: Any) -> Any:
+        kept = tf.boolean_mask(x, x > tf.cast(i, tf.float32) * 0.3 - 0.5)
+
+        def weighted() -> Any:
+            return tf.while_loop(
+                lambda j, _: j < tf.size(kept),
+                lambda j, t: (j + 1, t + kept[j] * tf.cast(j, tf.float32)),
+                [tf.constant(0), tf.constant(0.0)],
+            )[1]
+
+        return i + 1, total + tf.cond(tf.size(kept) > 2, weighted, lambda: tf.reduce_sum(kept) - 1.0)
+
+    return {"total": tf.while_loop(lambda i, _: i < 4, outer, [tf.constant(0), tf.constant(0.0)])[1]}
+
+
+X, ROWS = [{"x": floats(length)} for length in (7, 12, 3)], [{"x": floats(length, 4)} for length in (5, 9)]
+
+
+def with_n(feeds: Feeds, *numbers: int) -> Feeds:
+    return [{**feed, "n": ints(number)} for feed, number in zip(feeds, numbers, strict=False)]
+
+
+CASES: dict[Callable[..., Results], Feeds] = {
+    where: [*X, {"x": -np.ones(3, np.float32)}],
+    masked: ROWS,
+    computed_limits: [{"n": ints(4)}, {"n": ints(1)}],
+    largest: with_n(X, 2, 5),
+    loop_over_masks: with_n(X, 4, 0, 3),
+    sides_of_sizes: [{**X[0], "flag": np.array(True)}, {**X[1], "flag": np.array(False)}],
+    case_of_sizes: [*with_n(ROWS, 0, 1), *with_n(ROWS, 2, 3), *with_n(ROWS, 9, -1)],
+    case_of_one_size: [*with_n(ROWS, 0, 1), *with_n(ROWS, 2, 3)],
+    map_of_masked: ROWS,
+    growing: with_n(X, 4, 0, 3),
+    shrinking: with_n(X, 4, 5, 1),
+    array_of_computed_length: with_n(ROWS, 4, 1),
+    array_of_masked: with_n(ROWS, 4, 1),
+    nested: X,
+}
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
+def test_one_plan_gives_tensorflows_results(function: Callable[..., Results], tmp_path: Path) -> None:
+    """A session of the file, and one that finds its plans on disk, call no Python in a run."""
+    feeds = CASES[function]
+    specs = {
+        name: tf.TensorSpec([None, *array.shape[1:]] if array.ndim else [], array.dtype, name)
+        for name, array in feeds[0].items()
+    }
+    module = tf.Module()
+    module.f = tf.function(function, input_signature=list(specs.values()))
+    wanted = [{name: value.numpy() for name, value in module.f(*feed.values()).items()} for feed in feeds]
+    tf.saved_model.save(module, str(tmp_path), signatures=module.f.get_concrete_function())
+    for _ in range(2):
+        check(treadle.Session(tmp_path), feeds, wanted)
+
+
+def check(session: treadle.Session, feeds: Feeds, wanted: list[Mapping[str, Any]]) -> None:
+    for feed, results in zip(feeds, wanted, strict=True):
+        found = {threads: session.run(feed, pool=pool) for threads, pool in POOLS.items()}
+        for name, result in results.items():
+            assert (found[1][name].shape, found[1][name].dtype) == (result.shape, result.dtype)
+            np.testing.assert_allclose(found[1][name], result, rtol=1e-5, atol=1e-6)
+            assert found[1][name].tobytes() == found[2][name].tobytes()
+    plans = session.plans()
+    assert plans
+    assert [call.node for plan in plans for call in plan.calls if call.function is not None] == []
