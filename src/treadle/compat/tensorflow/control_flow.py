@@ -179,10 +179,10 @@ def case(
         *pairs, (last, function) = pairs
         default = partial(_after_check, last, predicates, function)
     found: Callable[[], Any] = default
-    for predicate, function in reversed(pairs):
-        found = partial(cond, predicate, function, found)
+    for number, (predicate, function) in reversed(list(enumerate(pairs))):
+        found = partial(cond, predicate, function, found, None if number else name)
     with control_dependencies(checks):
-        return found(name=name) if pairs else found()
+        return found()
 
 
 def _after_check(last: Any, predicates: Sequence[Any], function: Callable[[], Any]) -> Any:
