@@ -50,6 +50,7 @@ OPTIMISATIONS = (
     Optimisation("conv_pool", "conv.*pool", ("squeezenet1_1", "googlenet")),
     Optimisation("vnni", "vnni|widen_bytes", ("resnet50.qdq-s8", "minilm_s64.qdq-u8")),
     Optimisation("byte_table", "byte_table", ("minilm_s64.qdq-u8",)),
+    Optimisation("flush_subnormals", "subnormals", ("ppocrv6_det",)),
     Optimisation("prefetch", "prefetch", ("resnet50", "mobilenet_v2", "gpt2_s64")),
     Optimisation("recurrent", "recurrent", ("lstm_speech", "gru_text")),
     Optimisation(

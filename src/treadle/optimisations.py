@@ -11,6 +11,7 @@ OPTIMISATIONS: dict[str, str] = {
     "concat_in_place": "results of several images written into the concatenation that reads them",
     "vnni": "VNNI dot products of 8-bit numbers; without it they are widened",
     "byte_table": "elementwise programs of one byte read from a table",
+    "flush_subnormals": "subnormal weights of products counted as 0, which CPUs multiply slowly",
     "prefetch": "weights prefetched by the kernels before the one that reads them",
     "recurrent": "one kernel for a whole recurrent layer; without it the layer runs by its NumPy reference",
     "choose_layouts": "blocked layouts",

@@ -14,6 +14,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower import searches
+from treadle.passes.lower.subnormals import may_flush, without_subnormals
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.packed import held_once
@@ -104,6 +105,12 @@ class LowerContext:
             data = np.asarray(pack(source.data), order="C")
             packed = self._packed[source, how] = self.constant(held_once(data, source.data), f"{source.name}.{suffix}")
         return packed
+
+    def packed_factor(self, source: Value, how: str, suffix: str, pack: Callable[[Array], Array]) -> Value:
+        """As `packed`, for weights and what is added to their products: subnormal numbers count as 0 in fast math."""
+        if not may_flush(self.math):
+            return self.packed(source, how, suffix, pack)
+        return self.packed(source, f"{how} flushed", suffix, lambda data: without_subnormals(pack(data)))
 
     def temporary(self, like: str, dtype: Any, shape: tuple[int, ...]) -> Value:
         """A value that lives between two calls of one node."""

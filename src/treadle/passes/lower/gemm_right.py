@@ -100,7 +100,7 @@ def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
     def panels(data: Array) -> Array:
         return pack_panels(matrices_of(b, data, (*sizes, depth, columns)), width)
 
-    packed = ctx.packed(b.value, how, "panels", panels)
+    packed = ctx.packed_factor(b.value, how, "panels", panels)
     return _constant_panels(packed, sizes, product, width)
 
 

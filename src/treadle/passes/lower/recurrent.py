@@ -209,4 +209,4 @@ def _packed(ctx: LowerContext, r: Value, cell: _Cell, tiling: _Tiling) -> Value:
         tiled = room.reshape(directions, gates, tiles, width, depth).transpose(0, 2, 4, 1, 3)
         return np.concatenate([np.ascontiguousarray(tiled[:, :, :, list(phase)]).reshape(-1) for phase in phases])
 
-    return ctx.packed(r, how, "tiles", packed)
+    return ctx.packed_factor(r, how, "tiles", packed)

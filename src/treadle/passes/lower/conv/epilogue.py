@@ -108,26 +108,26 @@ def epilogue_operands(node: Node, ctx: LowerContext, padded: int) -> EpilogueOpe
     bias, out = bias_of(node), node.output
     if not has_readable_epilogue(node) or (bias is not None and bias.data is None):
         return None
-    first = None if bias is None else channel_constant(bias, ctx, padded)
+    first = None if bias is None else _bias_constant(bias, ctx, padded)
     kinds: list[str] = []
     values: list[Value] = []
-    for operand in node.inputs[3:]:
+    expr: Expr | None = node.attrs.get("epilogue")
+    leading = None if expr is None or first is not None else leading_bias(expr)
+    for number, operand in enumerate(node.inputs[3:], start=1):
         assert operand is not None, "a readable epilogue has all its operands"
         value, kind = operand, classify(operand.static_shape, out.static_shape)
         assert kind is not None, "a readable epilogue has operands of known kinds only"
         if kind == "full" and value.layout != out.layout:
             return None
+        if kind == "channel" and number == leading and value.is_constant:
+            assert expr is not None, "its number was found in it"
+            first = _bias_constant(value, ctx, padded)
+            expr = without_leading_bias(expr, number)
+            continue
         if kind == "channel":
             value, kind = _channel_operand(value, ctx, padded)
         kinds.append(kind)
         values.append(value)
-    expr: Expr | None = node.attrs.get("epilogue")
-    number = None if expr is None else leading_bias(expr)
-    if number is not None and first is None and kinds[number - 1] == "channel" and values[number - 1].is_constant:
-        assert expr is not None, "its number was found in it"
-        first = values.pop(number - 1)
-        kinds.pop(number - 1)
-        expr = without_leading_bias(expr, number)
     return EpilogueOperands(first, expr, tuple(kinds), tuple(values))
 
 
@@ -159,6 +159,13 @@ def without_leading_bias(expr: Expr, number: int) -> Expr | None:
 def zeros(like: Value, ctx: LowerContext, padded: int) -> Value:
     """Returns a constant of `padded` zeros of the dtype of `like`."""
     return ctx.constant(np.zeros(padded, like.known_dtype.numpy), f"{like.name}.zeros")
+
+
+def _bias_constant(value: Value, ctx: LowerContext, padded: int) -> Value | None:
+    """As `channel_constant`, for what sums begin with."""
+    if value.data is None:
+        return None
+    return ctx.packed_factor(value, f"bias {padded}", "padded", lambda data: pack_channels(data, padded))
 
 
 def channel_constant(value: Value, ctx: LowerContext, padded: int) -> Value | None:

@@ -92,4 +92,4 @@ def _packed(weights: Value, shape: ConvShape, dtype: DType, lanes: int, ctx: Low
         four = data.astype(dtype.numpy, copy=False).reshape(shape.outputs, shape.group_channels, *shape.kernel)
         return pack_within_blocks(four, lanes)
 
-    return ctx.packed(weights, how, "packed", packed)
+    return ctx.packed_factor(weights, how, "packed", packed)

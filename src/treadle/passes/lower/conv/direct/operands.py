@@ -92,4 +92,4 @@ def _packed(shape: ConvShape, factors: Factors, panel: int, ctx: LowerContext) -
             four = pack_bf16(four, axis=3 if plain else 1)
         return pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, factors.block)
 
-    return ctx.packed(weights, how, "packed", packed)
+    return ctx.packed_factor(weights, how, "packed", packed)

@@ -230,5 +230,6 @@ def _weights(weights: Value, shape: ConvShape, tiling: Tiling, lanes: int, ctx: 
         return transform_weights(four, tiling.weight_points, tiling.strides, width)
 
     if tiling.section_blocks:
-        return ctx.packed(weights, f"winograd taps {width}", "taps", packed)
-    return ctx.packed(weights, f"winograd {tiling.weight_points} {tiling.strides} {width}", "transformed", packed)
+        return ctx.packed_factor(weights, f"winograd taps {width}", "taps", packed)
+    how = f"winograd {tiling.weight_points} {tiling.strides} {width}"
+    return ctx.packed_factor(weights, how, "transformed", packed)
