@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -139,3 +140,12 @@ def test_double_precision(name: str, target: Target) -> None:
 def test_bias_is_optional(bias: bool, target: Target) -> None:
     """Without a bias the sums begin at zero."""
     Case(16, 24, (6, 6), (3, 3), pads=SAME, bias=bias).check(target)
+
+
+def test_the_loop_over_blocks_of_channels_multiplies_no_strides(target: Target) -> None:
+    """It advances what it reads, so that few scalar instructions stand between multiply-adds."""
+    calls, _ = lower_graph(Case(32, 48, (7, 7), (1, 1)).graph(target)[0], target)
+    (spec,) = [call.spec for call in calls if isinstance(call.spec, DirectConvSpec)]
+    bodies = re.findall(r"^channels\.body.*?^channel\.loop", emit_ir(spec, target), re.MULTILINE | re.DOTALL)
+    assert bodies
+    assert not any(re.search(r" mul nsw i64 %\S+, %", body) for body in bodies)

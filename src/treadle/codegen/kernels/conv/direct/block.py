@@ -194,17 +194,21 @@ class RegisterBlock:
                 sums,
             )
         first, last = operands.channels
-        with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
+        begin, end = k.div(first, block), k.div(k.add(last, block - 1), block)
+        per_block = block * per_tap * self.kernel[0]
+        weights = k.at(operands.weights, k.mul(begin, per_block), self.dtype)
+        x = as_i64(k.add(x, k.mul(begin, args.x_channel)))
+        with loop(k, begin, end, carry=[*sums, x, weights], name="channels") as blocks:
+            *sums, x, weights = blocks.carry
             channel = k.mul(blocks.index, block)
             count = k.min(k.sub(last, channel), block)
-            weights = k.at(operands.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
-            x_block = k.add(x, k.mul(blocks.index, args.x_channel))
             constant: Index = 0
             if isinstance(args.prefetch, PrefetchArgs):
                 constant = k.add(operands.constant, k.mul(channel, args.prefetch.channel_bytes))
             stream = Stream(weights, operands.next_group, constant)
-            blocks.next(*self._rows(operands, x_block, stream, count, columns, taps, blocks.carry))
-        return blocks.carry
+            sums = self._rows(operands, x, stream, count, columns, taps, sums)
+            blocks.next(*sums, k.add(x, args.x_channel), k.at(weights, per_block, self.dtype))
+        return blocks.carry[:-2]
 
     def _rows(
         self,
@@ -261,10 +265,11 @@ class RegisterBlock:
                 at = k.add(stream.constant, k.mul(turn.index, constant.channel_bytes))
                 with loop(k, 0, constant.turn_lines, name="line") as line_turn:
                     prefetch(k, self.constant, k.add(at, k.mul(line_turn.index, LINE)))
+            x_first = k.b.gep(base, [k.mul(turn.index, step)], source_etype=scalar(self.source))
+            weights_first = k.at(here, k.mul(turn.index, per_channel), self.dtype)
             for u in range(self.unroll):
-                channel = k.add(turn.index, u)
-                x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))
-                weights_at = k.at(here, k.mul(channel, per_channel), self.dtype)
+                x_at = k.b.gep(x_first, [as_i64(k.mul(step, u))], source_etype=scalar(self.source))
+                weights_at = k.at(weights_first, u * per_channel, self.dtype)
                 if operands.inside is not None:
                     values = self._columns_inside(x_at, weights_at, operands.inside, values)
                     continue
