@@ -103,6 +103,11 @@ feed = {{"input_ids": ids, "attention_mask": mask}}
 session = treadle.Session("embedder.onnx", skip_padding=True)
 """
 
+CHECKPOINT = """
+import treadle.compat.torch as torch
+model = torch.nn.Linear(2, 3)
+torch.save(model.state_dict(), "model.pt")
+"""
 JOINED = """
 import torch
 import treadle
@@ -131,6 +136,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "tensorflow.md: graph_def = ": (GRAPH, "", ""),
     "tensorflow.md: import treadle\n": ("", "", ""),
     "pytorch.md: import treadle.compat.torch as torch\n\n": ("", "", ""),
+    "pytorch.md: model.load_state_dict": (CHECKPOINT, "", ""),
     "pytorch.md: fast = torch.compile": (MODULE, "assert not treadle.compat.dynamo.report().fallbacks", "torch"),
     "pytorch.md: print(treadle": (MODULE, "", "torch"),
     "pytorch.md: session = treadle.Session": (MODULE, "", "torch"),

@@ -146,6 +146,7 @@ def test_only_declared_libraries_are_imported() -> None:
         "rich",
         "click",
         "ml_dtypes",
+        "safetensors",
         "cloudpickle",
         "re2",
         "torch",

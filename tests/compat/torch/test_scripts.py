@@ -192,7 +192,7 @@ def test_state_dicts_load_into_another_module() -> None:
 
     np.testing.assert_array_equal(a(x).numpy(), b(x).numpy())
     assert {"conv.weight", "norm.running_var", "head.1.bias", "table.0.weight"} <= set(a.state_dict())
-    with pytest.raises(RuntimeError, match=r"Missing key.*'conv.weight'"):
+    with pytest.raises(RuntimeError, match=r'Missing key.*"conv.weight"'):
         b.load_state_dict({})
     assert b.load_state_dict({"more": torch.zeros(1)}, strict=False).unexpected_keys == ["more"]
     assert {tensor.dtype for tensor in b.half().cpu().parameters()} == {torch.float16}

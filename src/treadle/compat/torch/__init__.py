@@ -16,7 +16,10 @@ from treadle.compat.torch import futures as futures
 from treadle.compat.torch import jit as jit
 from treadle.compat.torch import linalg as linalg
 from treadle.compat.torch import nn as nn
+from treadle.compat.torch import serialization as serialization
 from treadle.compat.torch import threads as _threads
+from treadle.compat.torch.checkpoints.loading import load as load
+from treadle.compat.torch.checkpoints.saving import save as save
 from treadle.compat.torch.devices import device as device
 from treadle.compat.torch.dtypes import NAMES as _DTYPES
 from treadle.compat.torch.dtypes import dtype as dtype
@@ -109,8 +112,8 @@ __all__ = sorted({  # noqa: PLE0605
     *_FUNCTIONS, *_DTYPES, *_LEGACY_TENSORS, "__version__", "cuda", "futures", "get_default_dtype",
     "is_floating_point", "is_grad_enabled", "result_type", "set_grad_enabled", "Size", "Tensor", "__config__",
     "backends", "device", "dtype", "e", "get_num_interop_threads", "get_num_threads", "inf", "inference_mode",
-    "is_tensor", "jit", "linalg", "nan", "nn", "no_grad", "numel", "pi", "set_default_dtype", "set_flush_denormal",
-    "set_num_interop_threads", "set_num_threads",
+    "is_tensor", "jit", "linalg", "load", "nan", "nn", "no_grad", "numel", "pi", "save", "serialization",
+    "set_default_dtype", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip
 
 

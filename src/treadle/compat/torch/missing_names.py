@@ -8,7 +8,7 @@ from collections.abc import Iterable
 _INSTEAD = {
     "load": "treadle.Session('model.pt') loads a TorchScript file where PyTorch is installed, "
     "treadle.Session('model.onnx') an export",
-    "save": "keep the source of the model, and its state_dict with numpy.savez",
+    "save": "keep the source of the model, and its state_dict with torch.save",
     "optim": "treadle runs models and does not train them; train with PyTorch and convert with .numpy()",
     "autograd": "treadle runs models and does not train them",
     "compile": "torch.jit.script(model) compiles here; PyTorch's own torch.compile takes backend='treadle'",

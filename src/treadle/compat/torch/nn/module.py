@@ -36,6 +36,12 @@ class Keys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
 
 class Module:
     """Base class of models.
@@ -119,36 +125,67 @@ class Module:
         """Yields all persistent buffers."""
         yield from (each for _, each in self.named_buffers())
 
-    def state_dict(self) -> OrderedDict[str, Tensor]:
-        """Returns parameters and persistent buffers by dotted names; the tensors are shared."""
-        return OrderedDict([*self.named_parameters(), *self.named_buffers()])
+    def _entries(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
+        """Yields what a state has of this module and its submodules, in PyTorch's order."""
+        own = [(name, each) for name, each in vars(self).items() if isinstance(each, Tensor)]
+        yield from ((prefix + name, each) for name, each in own if isinstance(each, Parameter))
+        yield from ((prefix + name, each) for name, each in own if name in self._buffers)
+        for name, child in self.named_children():
+            yield from child._entries(f"{prefix}{name}.")  # noqa: SLF001
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Keys:
+    def state_dict(
+        self, *, destination: OrderedDict[str, Tensor] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> OrderedDict[str, Tensor]:
+        """Returns parameters and persistent buffers by dotted names; the tensors share their memory.
+
+        Args:
+            destination: A dictionary that is extended and returned.
+            prefix: The begin of all names.
+            keep_vars: Whether the parameters and buffers themselves are returned.
+        """
+        found: OrderedDict[str, Tensor] = OrderedDict() if destination is None else destination
+        found.update((name, each if keep_vars else Tensor.of(each.numpy())) for name, each in self._entries(prefix))
+        return found
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Keys:
         """Copies tensors into the parameters and buffers of the same names.
 
         Args:
-            state_dict: Tensors or arrays by dotted names; a PyTorch module's state_dict works.
+            state_dict: Tensors or arrays by dotted names, such as `torch.load` returns; a PyTorch module's state_dict
+                works.
             strict: Whether missing and unknown names are errors.
+            assign: Whether parameters and buffers take the tensors' memory and dtype, in place of copies in their own
+                dtype.
 
         Returns:
             The missing and the unexpected names.
 
         Raises:
             RuntimeError: Names are missing or unknown, or shapes differ; the message lists all of them.
+            TypeError: `state_dict` is no dictionary.
         """
-        own = self.state_dict()
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        own = dict(self._entries(""))
         keys = Keys([name for name in own if name not in state_dict], [name for name in state_dict if name not in own])
         faults = []
         if strict:
-            faults += [f"Missing key(s) in state_dict: {name!r}" for name in keys.missing_keys]
-            faults += [f"Unexpected key(s) in state_dict: {name!r}" for name in keys.unexpected_keys]
-        for name in own.keys() & state_dict.keys():
+            for what, names in (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys)):
+                quoted = ", ".join(f'"{name}"' for name in names)
+                faults += [f"{what} key(s) in state_dict: {quoted}. "] if names else []
+        for name in (name for name in own if name in state_dict):
             given = state_dict[name]
             array = np.asarray(given.detach().numpy() if hasattr(given, "detach") else given)
-            if array.shape != tuple(own[name].shape):
-                faults.append(f"size mismatch for {name}: got {array.shape}, wanted {tuple(own[name].shape)}")
+            shape = tuple(own[name].shape)
+            if shape == () and array.shape == (1,):  # as before PyTorch 0.4, which had no tensors of rank 0
+                array = array[0]
+            if array.shape != shape:
+                faults.append(
+                    f"size mismatch for {name}: copying a param with shape torch.Size({list(array.shape)}) from "
+                    f"checkpoint, the shape in current model is torch.Size({list(shape)})."
+                )
             else:
-                own[name].array = array.astype(own[name].dtype.numpy)
+                own[name].array = array if assign else array.astype(own[name].dtype.numpy)
         if faults:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults))
         return keys
@@ -169,7 +206,7 @@ class Module:
 
     def to(self, *args: Any, **kwargs: Any) -> Module:
         """Converts floating-point parameters and buffers to another dtype, in place."""
-        for tensor in self.state_dict().values():
+        for _, tensor in self._entries(""):
             if tensor.is_floating_point():
                 tensor.array = to(tensor, *args, **kwargs).numpy()
         return self
