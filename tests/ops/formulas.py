@@ -299,6 +299,13 @@ def _cumulative(case: Case) -> Array:
     return np.moveaxis(np.array(found, x.dtype), 0, case.attrs["axis"])
 
 
+def _search_sorted(case: Case) -> Array:
+    sequence, values = case.inputs
+    rows = np.broadcast_to(sequence, (*values.shape[:-1], sequence.shape[-1])) if values.ndim else sequence
+    compare = np.less_equal if case.attrs["right"] else np.less
+    return compare(rows[..., None, :], values[..., None]).sum(-1).reshape(values.shape).astype(np.int64)
+
+
 def _pick_channels(case: Case) -> Array:
     starts = np.cumsum([0, *(x.shape[1] for x in case.inputs)])
     return np.concatenate(case.inputs, axis=1)[:, [starts[number] + channel for number, channel in case.attrs["picks"]]]
@@ -414,6 +421,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "cummin": _cumulative,
     "logcumsumexp": _cumulative,
     "gather_reduce": _gather_reduce,
+    "search_sorted": _search_sorted,
     "pick_channels": _pick_channels,
     "transpose": lambda case: case.inputs[0],
     "reduce_sum": lambda case: case.inputs[0],

@@ -38,6 +38,7 @@ from treadle.ops import (
     reverse_sequence,
     roi_align,
     scatter,
+    search_sorted,
     shape,
     sizes,
     softmax,
@@ -101,6 +102,7 @@ _TENSOR = (
     OpDef("scatter_elements", scatter.infer_scatter_elements, scatter.evaluate_scatter_elements, 3, 3),
     OpDef("scatter_nd", scatter.infer_scatter_nd, scatter.evaluate_scatter_nd, 3, 3),
     OpDef("one_hot", one_hot.infer_one_hot, one_hot.evaluate_one_hot, 3, 3),
+    OpDef("search_sorted", search_sorted.infer_search_sorted, search_sorted.evaluate_search_sorted, 2, 2),
     OpDef("top_k", top_k.infer_top_k, top_k.evaluate_top_k, 2, 2),
     OpDef("non_zero", non_zero.infer_non_zero, non_zero.evaluate_non_zero),
     OpDef(

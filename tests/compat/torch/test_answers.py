@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,16 @@ CASES: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
     ("quantile between elements", lambda torch: [
         torch.quantile(torch.tensor(NUMBERS), 0.4, interpolation=how)
         for how in ("lower", "higher", "midpoint", "nearest")], [2.0, 3.0, 2.5, 3.0]),
+    ("searchsorted in rows", lambda torch: torch.searchsorted(
+        torch.tensor([[1.0, 3.0, 5.0], [0.0, 0.0, 9.0]]), torch.tensor([[3.0], [0.0]]), right=True), [[2], [2]]),
+    ("bucketize", lambda torch: torch.bucketize(torch.tensor([0, 3, 9]), torch.tensor([1, 3, 5]), out_int32=True),
+     [0, 1, 3]),
+    ("mode", lambda torch: torch.mode(torch.tensor([[3, 1, 1, 3], [2, 2, 0, 5]])), [[1, 2], [2, 1]]),
+    ("cummax", lambda torch: torch.tensor([1.0, 3.0, 3.0, 2.0]).cummax(0), [[1.0, 3.0, 3.0, 3.0], [0, 1, 2, 2]]),
+    ("cummin", lambda torch: torch.cummin(torch.tensor([4, 5, 2]), 0), [[4, 4, 2], [0, 0, 2]]),
+    ("logcumsumexp", lambda torch: torch.tensor([-torch.inf, 0.0, -torch.inf]).logcumsumexp(0), [-math.inf, 0.0, 0.0]),
+    ("masked_scatter", lambda torch: torch.tensor([1, 2, 3]).masked_scatter(
+        torch.tensor([True, False, True]), torch.tensor([7, 8, 9])), [7, 2, 8]),
     ("histc", lambda torch: torch.histc(torch.tensor([1.0, 2.0, 1.0, 5.0, 9.0]), bins=4, min=0, max=5), [2, 1, 0, 1]),
     ("histc of the elements' own range", lambda torch: torch.histc(torch.tensor(NUMBERS), 2), [2, 3]),
 )  # fmt: skip

@@ -279,6 +279,8 @@ TYPICAL: dict[str, tuple[Callable[[Any], tuple[str, Attrs, tuple[Info | None, ..
                    "[batch, 8, height]", ()),
     "lstm": (lambda s: ("lstm", STATES, (of(s.length, s.batch, 1, 256), of(1, 256, 64), None, None, ids(s.batch))),
              "[length, 1, batch, 64]", ()),
+    "search_sorted": (lambda s: ("search_sorted", {"right": False}, (of(s.batch, 9), of(s.batch, s.length))),
+                      "[batch, length]", ()),
     "reverse_sequence": (lambda s: ("reverse_sequence", {"time_axis": 0, "batch_axis": 1},
                                     (of(s.length, s.batch, 64), ids(s.batch))), "[length, batch, 64]", ()),
     "embedding_bag": (lambda s: ("gather_reduce", {"how": "reduce_sum", "axes": (1,), "keepdims": False},

@@ -30,6 +30,7 @@ def _operands(op: str, n: int, m: int) -> list[np.ndarray]:
     return {
         "cumsum": [x],
         "logcumsumexp": [x],
+        "search_sorted": [np.sort(x), updates],
         "trilu": [x],
         "argmax": [x],
         "one_hot": [rng.integers(0, m, (n, m)), np.array(9), np.array([-1, 1], np.float32)],
@@ -42,6 +43,7 @@ def _operands(op: str, n: int, m: int) -> list[np.ndarray]:
 ATTRS: dict[str, dict[str, Any]] = {
     "cumsum": {"axis": 0, "exclusive": False, "reverse": True},
     "logcumsumexp": {"axis": 1, "exclusive": True, "reverse": False},
+    "search_sorted": {"right": True},
     "trilu": {"upper": True},
     "argmax": {"axis": 1, "keepdims": False, "last": False},
     "one_hot": {"axis": -1},

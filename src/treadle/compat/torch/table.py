@@ -60,11 +60,13 @@ ELEMENTARY = _of(
 PRODUCTS = _of(matmul, "mm bmm matmul mv dot addmm baddbmm einsum outer bilinear tensordot")
 REDUCTIONS = _of(
     reduction,
-    "sum mean prod amax amin max min argmax argmin var std norm logsumexp all any cumsum cumprod topk sort argsort",
+    "sum mean prod amax amin max min argmax argmin var std norm logsumexp all any cummax cummin cumprod cumsum "
+    "logcumsumexp topk sort argsort",
 )
 STATISTICS = _of(
     statistics,
-    "aminmax bincount bucketize count_nonzero histc kthvalue median quantile searchsorted std_mean unique var_mean",
+    "aminmax bincount bucketize count_nonzero histc kthvalue median mode quantile searchsorted std_mean unique "
+    "var_mean",
 )
 SHAPES = _of(
     shape,
@@ -82,6 +84,7 @@ MATRICES = {
     "det": of_op("det"),
     "inverse": of_op("inverse"),
     "logdet": of_op("logdet"),
+    "masked_scatter": of_op("masked_scatter", lambda input, mask, source: (input, mask, source)),
     "scatter_reduce": of_op("scatter_reduce.two"),
     "slogdet": of_op("slogdet"),
     "unfold": of_op("unfold", lambda input, dimension, size, step: (input, dimension, size, step)),

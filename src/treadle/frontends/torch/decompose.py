@@ -22,7 +22,7 @@ from treadle.frontends.torch.tensor import Box
 from treadle.graph.dim import is_expression
 from treadle.graph.shape import is_open
 
-BEYOND_CORE = frozenset({"bucketize", "dist", "grid_sampler_2d", "ldexp"})
+BEYOND_CORE = frozenset({"dist", "grid_sampler_2d", "ldexp"})
 """Core ATen ops for which PyTorch nevertheless has a decomposition into ops with rules."""
 
 

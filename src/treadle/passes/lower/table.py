@@ -45,6 +45,7 @@ from treadle.passes.lower.resize import lower_resize
 from treadle.passes.lower.reverse_sequence import lower_reverse_sequence
 from treadle.passes.lower.roi_align import lower_roi_align
 from treadle.passes.lower.scatter import lower_scatter_elements, lower_scatter_nd
+from treadle.passes.lower.search_sorted import lower_search_sorted
 from treadle.passes.lower.sizes import lower_sizes
 from treadle.passes.lower.slice import lower_slice
 from treadle.passes.lower.softmax import lower_softmax
@@ -105,6 +106,7 @@ LOWERINGS: dict[str, Lowering] = {
     "roi_align": lower_roi_align,
     "block_matmul": lower_block_matmul,
     **dict.fromkeys(CUMULATIVE, lower_cumulative),
+    "search_sorted": lower_search_sorted,
     "top_k": lower_top_k,
     "non_zero": lower_non_zero,
     "non_max_suppression": lower_non_max_suppression,

@@ -12,6 +12,16 @@ POSITIVE = SQUARES @ SQUARES.mT
 X, BAGS = seeded(3, 4), ints(2, 6, high=10)
 
 
+MAXIMA = ints(2, 3, 8, 9, high=4).float()
+MAXIMA[0, :, 2:4, 3:5], MAXIMA[1, 0], MAXIMA[1, 1, 5] = torch.nan, -torch.inf, torch.inf
+
+
+def put(x: torch.Tensor, mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    changed = x.clone()
+    changed[mask] = values
+    return changed
+
+
 def solved(a: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (
         torch.linalg.solve(a, y), torch.linalg.solve(a, y[..., 0]), torch.linalg.solve(a, y.mT, left=False),
@@ -87,6 +97,53 @@ CASES: dict[str, Case] = {
     "running_to_nan": (
         lambda x: (*x.cummax(0), *x.cummin(0), x.logcumsumexp(0)),
         (torch.tensor([1.0, 3, 3, -2, torch.nan, 5, torch.nan, 7]),),
+    ),
+    "sorted_places": (
+        lambda s, v: (
+            torch.searchsorted(s, v), torch.searchsorted(s[0], v, right=True), torch.bucketize(v, s[1], out_int32=True),
+            torch.searchsorted(s.flip(-1), v, side="right", sorter=torch.tensor([[4, 3, 2, 1, 0]] * 2)),
+            torch.searchsorted(s[0], 0.25), torch.bucketize(v.flatten()[:3], s[0], right=True),
+        ),
+        (torch.tensor([[-1.0, 0, 0, 0.5, 2], [-2, -1, 0.25, 1, 1]]), torch.tensor([[0.0, 3, torch.nan], [1, -2, 0.5]])),
+    ),
+    "histograms": (
+        lambda x: (torch.histc(x, 7, -1, 1), x[0].double().histc(4, 0, 0.5)),
+        (torch.cat([seeded(5, 40), torch.tensor([[-1.0, 1, 0.5, 0, 2, torch.nan, torch.inf, -1.5]]).repeat(5, 1)], 1),),
+    ),
+    "counts_of_numbers": (
+        lambda x, w: (torch.bincount(x), torch.bincount(x, w), x.bincount(minlength=20), torch.bincount(x, w.double())),
+        (ints(30, high=9), seeded(30)),
+    ),
+    "modes": (
+        lambda x: (*x.mode(1), *x.mode(0, keepdim=True), *x[0, 0].mode(), *x[:, :1].mode(-1)), (ints(4, 9, high=3),)
+    ),
+    "places_of_maxima": (
+        lambda x: (
+            *F.max_pool2d(x, 3, 2, 1, return_indices=True), *F.max_pool2d(x[0], (2, 3), return_indices=True),
+            *F.max_pool2d(x, 3, 2, 1, 2, ceil_mode=True, return_indices=True),
+            *F.max_pool1d(x[0], 3, 2, 1, return_indices=True), *F.max_pool3d(x, 2, 1, return_indices=True),
+        ),
+        (MAXIMA,),
+    ),
+    "unpooled": (
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(8, 9)),
+        (seeded(2, 3, 8, 9),),
+    ),
+    "repeated_by_numbers": (
+        lambda x, n: (
+            torch.repeat_interleave(x, n, 0), torch.repeat_interleave(n), x.repeat_interleave(n, 0, output_size=7)
+        ),
+        (seeded(4, 3), torch.tensor([1, 0, 4, 2])),
+    ),
+    "scattered_by_masks": (
+        lambda x, m, s: (
+            put(x, m, x[m] * 2), put(x, m[:, 0], x[m[:, 0]] + 1), put(x, m[:, 0], s[0]), put(x, m[:, 0], s[:1])
+        ),
+        (seeded(4, 5), seeded(4, 5) > 0.2, seeded(4, 5)),
+    ),
+    "masked_scatter": (
+        lambda x, m, s: (x.masked_scatter(m, s), x.masked_scatter(m[:, :1], s)),
+        (seeded(4, 5), seeded(4, 5) > 0.2, seeded(4, 5)),
     ),
     "middles": (lambda x: (*x.median(1), *x.kthvalue(2, 0, keepdim=True)), (seeded(5, 7),)),
     "windows": (lambda x: (x.unfold(1, 3, 2), x.unfold(-1, 2, 1).mean(-1), x[0].unfold(0, 4, 4)), (seeded(2, 8, 3),)),

@@ -273,7 +273,10 @@ class TestScripts:
             assert session.compiles == compiles
 
 
-ONE_PLAN = frozenset({"cumsum", "running", "running_integers", "running_to_nan"})
+ONE_PLAN = frozenset({
+    "cumsum", "histograms", "masked_scatter", "modes", "places_of_maxima", "running", "running_integers",
+    "running_to_nan", "unpooled",
+})  # fmt: skip
 """Cases of ops that must have one plan."""
 
 

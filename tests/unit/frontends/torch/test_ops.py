@@ -37,6 +37,19 @@ def test_traced(name: str) -> None:
     assert_same(run(session, args), function(*args))
 
 
+def test_adaptive_pools_tell_where_their_maxima_are() -> None:
+    """
+    Where output sizes divide those of the input.
+    """
+    args = (matrix_cases.MAXIMA,)
+
+    def pooled(x):
+        return torch.nn.functional.adaptive_max_pool2d(x, (4, 3), return_indices=True)
+
+    session = treadle.Session(Module(pooled).eval(), example_inputs=args)
+    assert_same(run(session, args), pooled(*args))
+
+
 @pytest.mark.parametrize("function", [torch.nn.functional.hardsigmoid, torch.nn.functional.hardswish])
 def test_activations_of_floats_refuse_integers_as_eager_does(function) -> None:
     """

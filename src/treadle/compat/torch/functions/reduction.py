@@ -236,6 +236,25 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 
 @tensor_function
+def cummax(input: Tensor, dim: int) -> Extreme:
+    """Returns the largest elements so far along `dim`, and where the last of the equal ones is."""
+    return Extreme(*apply_rule("cummax", (input, dim)))
+
+
+@tensor_function
+def cummin(input: Tensor, dim: int) -> Extreme:
+    """Returns the smallest elements so far along `dim`, and where the last of the equal ones is."""
+    return Extreme(*apply_rule("cummin", (input, dim)))
+
+
+@tensor_function
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """Returns the logarithms of the cumulative sums of exponentials along `dim`."""
+    found: Tensor = apply_rule("logcumsumexp", (input, dim))
+    return found
+
+
+@tensor_function
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
     """Returns the k largest (or smallest) elements along `dim`, in order, and their indices."""
     axis = axis_of(input, dim)

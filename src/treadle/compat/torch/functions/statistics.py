@@ -12,7 +12,6 @@ from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.arithmetic import ne
 from treadle.compat.torch.functions.axes import Dims, at_least_1d, axis_of, require_elements
 from treadle.compat.torch.functions.indexing import index_
-from treadle.compat.torch.functions.promotion import as_tensor
 from treadle.compat.torch.functions.reduction import Extreme, amax, amin, mean, sort, std, sum_, var
 from treadle.compat.torch.functions.rule import apply_rule
 from treadle.compat.torch.functions.shape import unsqueeze
@@ -82,14 +81,33 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return Tensor(np.bincount(input.numpy(), None if weights is None else weights.numpy(), minlength))
 
 
-def searchsorted(sorted_sequence: Tensor, values: Any, *, right: bool = False) -> Tensor:
-    """Returns the position of each value in a sorted vector."""
-    return Tensor(np.searchsorted(sorted_sequence.numpy(), as_tensor(values).numpy(), "right" if right else "left"))
+@tensor_function
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Returns where values belong in sorted sequences: one for all, or one for each row of values."""
+    found: Tensor = apply_rule("searchsorted", (sorted_sequence, input, out_int32, right, side, sorter))
+    return found
 
 
-def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
+@tensor_function
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Returns the index of the bucket between boundaries of each element."""
-    return searchsorted(boundaries, input, right=right)
+    found: Tensor = apply_rule("bucketize", (input, boundaries, out_int32, right))
+    return found
+
+
+@tensor_function
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """Returns the most frequent element along `dim`, the least of several, and the index of its last one."""
+    require_elements("mode", input, axis_of(input, dim))
+    return Extreme(*apply_rule("mode", (input, dim, keepdim)))
 
 
 def quantile(

@@ -10,8 +10,8 @@ from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.rules.create import arange_step
 from treadle.frontends.torch.rules.shape import part_of, reverse_axes
 from treadle.frontends.torch.rules.shape import transpose as transposed
-from treadle.graph.dim import maximum
-from treadle.graph.shape import broadcast, elements
+from treadle.graph.dim import equals, maximum
+from treadle.graph.shape import StaticShape, broadcast, elements
 from treadle.graph.value import Value
 
 
@@ -99,6 +99,22 @@ def masked_select(b: Builder, x: Value, mask: Value) -> Value:
     return _masked(b, b.expand(x, shape), [(0, b.expand(mask, shape))])
 
 
+def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
+    """Returns x with the elements of `source`, in their order, where the mask holds. Fails if there are too few."""
+    shape = broadcast(b.shape(x), b.shape(mask))
+    wide = b.expand(b.cast(mask, dtypes.boolean), shape)
+    return b.add("where", wide, _in_order(b, b.reshape(source, [-1]), (), wide), b.expand(x, shape))
+
+
+def _in_order(b: Builder, rows: Value, row: StaticShape, mask: Value) -> Value:
+    """Returns the first of `rows`, of this shape, for the first element of `mask` that is true, and so on."""
+    flat = b.reshape(b.cast(mask, dtypes.i64), [-1])
+    number = b.add("cumsum", flat, axis=0, exclusive=False, reverse=False)
+    places = b.add("mul", b.reshape(number, b.shape(mask)), b.cast(mask, dtypes.i64))
+    nothing = b.full(0, rows.known_dtype, (1, *row))  # for the others, if there are no rows
+    return b.add("gather", b.add("concat", nothing, rows, axis=0), places, axis=0)
+
+
 def index_put(
     b: Builder, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *_: object
 ) -> Value:
@@ -107,10 +123,18 @@ def index_put(
     values = b.cast(values, x.known_dtype)
     if len(chosen) == 1 and chosen[0][1].dtype == dtypes.boolean:
         axis, mask = chosen[0]
-        if accumulate or b.shape(values) not in ((), (1,)) or axis:
-            raise Unsupported("it writes several values where a mask holds; use torch.where")
-        wide = b.reshape(mask, [*b.shape(mask), *(1,) * (b.rank(x) - b.rank(mask))])
-        return b.add("where", wide, b.reshape(values, []), x)
+        if accumulate or axis:
+            raise Unsupported("it adds where a mask holds, or the mask is of later axes; use torch.where")
+        inner = b.rank(x) - b.rank(mask)
+        wide = b.reshape(mask, [*b.shape(mask), *(1,) * inner])
+        row = b.shape(x)[b.rank(mask) :]
+        if values.shape is None:  # x[mask] and what is computed of it: a row for each element of the mask
+            return b.add("where", wide, _in_order(b, b.reshape(values, [-1, *row]), row, mask), x)
+        if b.rank(values) > inner and equals(b.shape(values)[0], 1):
+            values = b.reshape(values, b.shape(values)[1:])
+        if b.rank(values) <= inner:  # the same for all elements of the mask
+            return b.add("where", wide, values, x)
+        return b.add("where", wide, _in_order(b, b.expand(values, [b.shape(values)[0], *row]), row, mask), x)
     if any(w.dtype == dtypes.boolean for _, w in chosen):
         raise Unsupported("a mask among other indices; use torch.where or write with only the mask")
     reduction = "add" if accumulate else "none"

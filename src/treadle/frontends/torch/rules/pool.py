@@ -8,9 +8,10 @@ import numpy as np
 
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
+from treadle.frontends.torch.rules.max_positions import max_positions
 from treadle.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
 from treadle.graph.dim import equals, floor_int, is_expression
-from treadle.graph.shape import is_open
+from treadle.graph.shape import elements, is_open
 from treadle.graph.value import Value
 
 
@@ -35,9 +36,26 @@ def max_pool(rank: int) -> Rule:
 
 
 def max_pool_with_indices(rank: int) -> Rule:
-    """Returns the rule of pools that also return indices; reading the indices is refused."""
+    """Returns the rule of pools that also return indices; reading those of a window of open sizes is refused."""
     pool = max_pool(rank)
-    return lambda b, *args: [pool(b, *args), None]
+
+    def rule(
+        b: Builder,
+        input: Value,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> list[Value | None]:
+        pooled = pool(b, input, kernel_size, stride, padding, dilation, ceil_mode)
+        if is_open(per_axis(kernel_size, rank)):
+            return [pooled, None]
+        window = _window(rank, kernel_size, stride, padding, dilation)
+        how = window["kernel"], window["strides"], window["pads"][:rank], window["dilations"]
+        return [pooled, max_positions(b, input, pooled, *how)]
+
+    return rule
 
 
 def avg_pool(rank: int) -> Rule:
@@ -117,8 +135,8 @@ def adaptive(kind: str, rank: int) -> Rule:
             return input
         if any(is_expression(out) and not same for out, same in zip(outputs, kept, strict=True)):
             raise Unsupported("it pools to a size that is known only when the graph runs, other than that of its input")
-        if not is_open(sizes) and all(out and size % out == 0 for size, out in zip(sizes, outputs, strict=True)):
-            kernel = tuple(size // out for size, out in zip(sizes, outputs, strict=True))
+        kernel = _equal_windows(b, input, rank, output_size)
+        if kernel is not None:
             return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
         x = input
         for axis, (size, out) in enumerate(zip(sizes, outputs, strict=True), len(shape) - rank):
@@ -155,9 +173,44 @@ def _reduced_windows(b: Builder, op: str, x: Value, axis: int, out: int) -> Valu
 
 
 def adaptive_max_with_indices(rank: int) -> Rule:
-    """Returns the rule of adaptive pools that also return indices; reading the indices is refused."""
+    """Returns the rule of adaptive pools that also return indices; reading those is refused where windows differ."""
     pool = adaptive("max", rank)
-    return lambda b, x, output: [pool(b, x, output), None]
+
+    def rule(b: Builder, x: Value, output_size: int | Sequence[int | None]) -> list[Value | None]:
+        kernel = _equal_windows(b, x, rank, output_size)
+        if kernel is not None:
+            found: list[Value | None] = max_pool_with_indices(rank)(b, x, kernel)
+            return found
+        return [pool(b, x, output_size), None]
+
+    return rule
+
+
+def _equal_windows(
+    b: Builder, x: Value, rank: int, output_size: int | Sequence[int | None] | None
+) -> tuple[int, ...] | None:
+    """Returns the windows of an adaptive pool whose output sizes divide known sizes of the input; None for others."""
+    sizes = b.shape(x)[-rank:]
+    given = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    outputs = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
+    if is_open(sizes) or is_open(tuple(outputs)):
+        return None
+    if not all(out and size % out == 0 for size, out in zip(sizes, outputs, strict=True)):
+        return None
+    return tuple(size // out for size, out in zip(sizes, outputs, strict=True))
+
+
+def max_unpool(rank: int) -> Rule:
+    """Returns the rule of max_unpool2d and 3d: zeros, and the elements of x where the indices of their planes say."""
+
+    def rule(b: Builder, x: Value, indices: Value, output_size: Sequence[int], *_: object) -> Value:
+        outer = list(b.shape(x))[: b.rank(x) - rank]
+        planes = b.full(0, x.known_dtype, (*outer, elements(output_size)))
+        flat = [b.reshape(each, [*outer, elements(b.shape(x)[-rank:])]) for each in (indices, x)]
+        found = b.add("scatter_elements", planes, *flat, axis=len(outer), reduction="none")
+        return b.reshape(found, [*outer, *output_size])
+
+    return rule
 
 
 def upsample(mode: str, *, corners: bool) -> Rule:
