@@ -12,7 +12,7 @@ from tests.ops import quantized
 from tests.ops.case import Case
 from treadle.ops.table import OPS
 
-WITHOUT_CASES = {"call", "counted", "data_stage", "reorder", "sizes"}
+WITHOUT_CASES = {"call", "counted", "data_stage", "deferred", "reorder", "sizes"}
 """Stems that have tests of their own: `call` runs any function, the others give shapes, layouts or expressions that
 cases cannot hold."""
 
