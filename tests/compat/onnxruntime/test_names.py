@@ -1,4 +1,6 @@
-"""The public names of onnxruntime: each is here too, or is listed with the reason why it is not."""
+"""The public names of onnxruntime: each is here too, or is listed with the reason why it is not.
+
+Names of what is compiled for devices are those of onnxruntime itself, where it is installed."""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import pytest
 
 import treadle.compat.onnxruntime as own
 from tests.compat.onnxruntime import models
+from treadle.compat.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 
 DEVICES = "devices and their plug-ins: treadle runs on the CPU"
 COMPILED = "models compiled for devices, and packages of them"
@@ -33,37 +36,19 @@ ABSENT = {
         "OrtHardwareDevice": DEVICES,
         "OrtSyncStream": DEVICES,
         "contextlib": MODULES,
-        "copy_tensors": DEVICES,
-        "create_and_register_allocator_v2": "a second form for allocators of devices",
         "onnxruntime_validation": MODULES,
         "print_debug_info": "the libraries of GPUs",
-        "register_execution_provider_library": DEVICES,
-        "set_default_logger_callback": "treadle logs nothing",
-        "unregister_execution_provider_library": DEVICES,
     },
     "InferenceSession": {
         "get_input_epdevices": DEVICES,
         "get_provider_graph_assignment_info": DEVICES,
         "release_captured_graph": DEVICES,
         "run_with_ortvaluevector": "training",
-        "set_ep_dynamic_options": DEVICES,
     },
-    "OrtArenaCfg": dict.fromkeys(
-        (
-            "arena_extend_strategy", "initial_chunk_size_bytes", "initial_growth_chunk_size_bytes",
-            "max_dead_bytes_per_chunk", "max_mem", "max_power_of_two_extend_bytes",
-        ),
-        "treadle's allocators have no arena",
-    ),
-    "OrtMemoryInfo": {"create_v2": DEVICES},
     "SessionOptions": {
-        "add_external_initializers_from_files_in_memory": "weights are read from files beside the model",
         "add_provider_for_devices": DEVICES,
         "clear_ep_context_data_read_func": CONTEXTS,
         "set_ep_context_data_read_func": CONTEXTS,
-        "set_load_cancellation_flag": "a load is not cancelled",
-        "set_provider_selection_policy": DEVICES,
-        "set_provider_selection_policy_delegate": DEVICES,
     },
 }  # fmt: skip
 
@@ -87,6 +72,14 @@ def test_every_name_is_here_or_has_a_reason() -> None:
     assert {name: found for name, found in absent.items() if found} == {
         name: set(reasons) for name, reasons in ABSENT.items()
     }
+
+
+def test_what_is_for_its_own_formats_is_onnxruntimes_own() -> None:
+    real = pytest.importorskip("onnxruntime")
+    assert own.ModelCompiler is real.ModelCompiler
+    assert own_state.get_all_operator_schema is real.capi.onnxruntime_pybind11_state.get_all_operator_schema
+    with pytest.raises(AttributeError, match="has no attribute 'nothing': onnxruntime may have it"):
+        _ = own.nothing
 
 
 def test_sparse_tensors_hold_values_and_indices(ort: Any) -> None:

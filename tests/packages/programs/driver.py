@@ -2,7 +2,7 @@
 
 Prints a line of JSON when it is ready and has answered once. For each line on stdin it answers again and prints the
 seconds of that. At the end it prints the number of threads and the largest resident memory; on treadle also how many of
-the threads are treadle's, and how often each op ran in one more answer, natively and by its reference in Python.
+the threads are treadle's, and how often each op ran in one more answer, natively and by calls of Python.
 """
 
 from __future__ import annotations
@@ -15,29 +15,58 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+
+@contextmanager
+def counting(calls: Counter[str]) -> Iterator[None]:
+    """Count the calls of Python functions for nodes in the block by their op, and the objects that are made of outputs.
+
+    They are calls within plans, of nodes between plans, and of what makes sequences and maps after a run.
+    """
+    from treadle.frontends.onnx.reference import ObjectFunction
+    from treadle.frontends.onnx.zip_map import ZipMap
+    from treadle.runtime import python_calls
+
+    call = python_calls.call_for_node
+
+    def counted(caller: Any, *args: Any, **kwargs: Any) -> Any:
+        calls[caller.op] += 1
+        return call(caller, *args, **kwargs)
+
+    def counting_call(kind: type[Any]) -> Callable[[Any, Any], Any]:
+        made = kind.__call__
+
+        def make(self: Any, arrays: Any) -> Any:
+            calls[kind.__name__] += 1
+            return made(self, arrays)
+
+        return make
+
+    with ExitStack() as patches:
+        for module in [each for name, each in sys.modules.items() if name.startswith("treadle.")]:
+            if getattr(module, "call_for_node", None) is call:
+                patches.enter_context(patch.object(module, "call_for_node", counted))
+        for kind in (ZipMap, ObjectFunction):
+            patches.enter_context(patch.object(kind, "__call__", counting_call(kind)))
+        yield
 
 
 def ways(answer: Callable[[], Any]) -> dict[str, dict[str, int]]:
-    """Answer once more and count the steps of that by their op; steps in Python also by themselves."""
+    """Answer once more and count the steps of that by their op; calls of Python also by themselves."""
     import treadle
-    from treadle.runtime import python_step
 
     in_python: Counter[str] = Counter()
-    call = python_step.call_for_node
-
-    def counted(caller: Any, *args: Any, **kwargs: Any) -> Any:
-        in_python[caller.op] += 1
-        return call(caller, *args, **kwargs)
-
-    python_step.call_for_node = counted
-    try:
-        with tempfile.TemporaryDirectory() as folder, treadle.trace(Path(folder) / "trace.json") as recording:
-            answer()
-    finally:
-        python_step.call_for_node = call
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        counting(in_python),
+        treadle.trace(Path(folder) / "trace.json") as recording,
+    ):
+        answer()
     return {"steps": Counter(event.op for event in recording.events), "steps_in_python": in_python}
 
 

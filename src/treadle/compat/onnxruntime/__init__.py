@@ -12,9 +12,12 @@ refuses it. `__version__` is the version of onnxruntime whose interface this is.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 from treadle import __version__ as _treadle_version
+from treadle.compat.onnxruntime import peer
 from treadle.compat.onnxruntime.adapters import AdapterFormat as AdapterFormat
 from treadle.compat.onnxruntime.adapters import LoraAdapter as LoraAdapter
 from treadle.compat.onnxruntime.binding import IOBinding as IOBinding
@@ -32,12 +35,14 @@ from treadle.compat.onnxruntime.enums import OrtHardwareDeviceType as OrtHardwar
 from treadle.compat.onnxruntime.enums import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
 from treadle.compat.onnxruntime.enums import OrtMemType as OrtMemType
 from treadle.compat.onnxruntime.enums import OrtSparseFormat as OrtSparseFormat
+from treadle.compat.onnxruntime.errors import Fail, error
 from treadle.compat.onnxruntime.install import install as install
 from treadle.compat.onnxruntime.install import uninstall as uninstall
 from treadle.compat.onnxruntime.options import RunOptions as RunOptions
 from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
 from treadle.compat.onnxruntime.own_sizes import DimensionWarning as DimensionWarning
 from treadle.compat.onnxruntime.peer import PeerWarning as PeerWarning
+from treadle.compat.onnxruntime.providers import KNOWN
 from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
 from treadle.compat.onnxruntime.sparse import SparseTensor as SparseTensor
 from treadle.compat.onnxruntime.values import OrtArenaCfg as OrtArenaCfg
@@ -59,8 +64,8 @@ def get_available_providers() -> list[str]:
 
 
 def get_all_providers() -> list[str]:
-    """Return the execution providers that treadle knows: the CPU."""
-    return ["CPUExecutionProvider"]
+    """Return the execution providers that onnxruntime knows, installed or not."""
+    return list(KNOWN)
 
 
 def get_device() -> str:
@@ -80,16 +85,23 @@ def get_version_string() -> str:
 
 def set_default_logger_severity(severity: int) -> None:
     """Check a severity. treadle logs nothing: it raises errors and gives warnings."""
-    if not 0 <= severity <= _MOST_SEVERE:
+    if not 0 <= index(severity) <= _MOST_SEVERE:
         raise RuntimeError("Invalid logging severity. 0:Verbose, 1:Info, 2:Warning, 3:Error, 4:Fatal")
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Do nothing: treadle logs nothing."""
+    """Check a number: treadle logs nothing."""
+    index(verbosity)
+
+
+def set_default_logger_callback(callback: Any, severity: int = 2) -> None:
+    """Check a severity: treadle logs nothing, so `callback` is never called."""
+    set_default_logger_severity(severity)
 
 
 def set_seed(seed: int) -> None:
     """Warn: random ops have the seeds that the model gives them."""
+    index(seed)
     warnings.warn(f"set_seed({seed}) has no effect: random ops have the seeds that the model gives them", stacklevel=2)
 
 
@@ -126,8 +138,28 @@ def set_global_thread_pool_sizes(intra_op: int, inter_op: int) -> None:
     threads.set(intra_op=max(0, intra_op), inter_op=max(0, inter_op))
 
 
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Refuse copies between devices, as onnxruntime does where the CPU is the only one. Raises RuntimeError."""
+    if not src or len(src) != len(dst):
+        raise RuntimeError("Invalid arguments provided to CopyTensors.")
+    raise RuntimeError("Data transfer implementation between source and destination device was not found.")
+
+
+def create_and_register_allocator_v2(
+    provider_type: str, mem_info: OrtMemoryInfo, options: Mapping[str, str], arena_cfg: Any
+) -> None:
+    """Do nothing: treadle has allocators of its own, which all sessions share."""
+
+
+def register_execution_provider_library(registration_name: str, library_path: str) -> None:
+    """Refuse a plug-in for devices, which only onnxruntime itself can use. Raises Fail."""
+    raise error(Fail, f"Failed to load library {library_path}: plug-ins are for onnxruntime itself")
+
+
+def unregister_execution_provider_library(registration_name: str) -> None:
+    """Raise Fail: no plug-in is registered."""
+    raise error(Fail, f"Execution provider library: {registration_name} was not registered.")
+
+
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"module 'treadle.compat.onnxruntime' has no attribute {name!r}: onnxruntime {__version__} may have it, "
-        "treadle does not"
-    )
+    return peer.only_there(__name__, name)

@@ -9,12 +9,19 @@ import numpy as np
 
 from treadle.compat.onnxruntime.describe import element_dtype, type_name
 from treadle.compat.onnxruntime.values import OrtValue, at_address, require_cpu
+from treadle.compile import Session, written_forms
 from treadle.runtime.runner import OwnPlan
 
 if TYPE_CHECKING:
     from treadle.compat.onnxruntime.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
+
+
+def in_place(session: Session, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
+    """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
+    pairs = written_forms(session).pairs() if shared else {}
+    return {output: array for output, (name, array) in shared.items() if pairs.get(output) == name}
 
 
 class IOBinding:
@@ -29,6 +36,11 @@ class IOBinding:
         self._shared: dict[str, tuple[str, Array]] | None = None
         self.own = OwnPlan()
         """The plan of the runs of this binding that write into the memory of inputs."""
+
+    def check_session(self, session: InferenceSession) -> None:
+        """Raise ValueError unless this is the session that the binding was made for."""
+        if session is not self._session:
+            raise ValueError("IOBinding must be used with the session that created it.")
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Array) -> None:
         """Bind an input to an array, whose memory the runs read. Raises RuntimeError for an unknown name."""

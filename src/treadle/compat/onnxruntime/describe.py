@@ -86,7 +86,10 @@ def element_dtype(element_type: Any) -> np.dtype[Any]:
                 found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, small))
                 return found
         raise RuntimeError(f"tensor type {element_type} is not supported")
-    dtype: np.dtype[Any] = np.dtype(element_type)
+    try:
+        dtype: np.dtype[Any] = np.dtype(element_type)
+    except TypeError:
+        raise RuntimeError(f"Not a valid numpy type: {element_type!r}") from None
     return dtype
 
 
@@ -129,6 +132,10 @@ class NodeArg:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape!r})"
 
 
+_NO_VERSION = 2**63 - 1
+"""What onnxruntime gives for a model without a version."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
     """What a model says of itself."""
@@ -151,7 +158,7 @@ def metadata_of(model: Description) -> ModelMetadata:
         graph_description=model.graph_text,
         graph_name=model.graph_name,
         producer_name=model.producer,
-        version=model.version,
+        version=_NO_VERSION if model.version is None else model.version,
     )
 
 

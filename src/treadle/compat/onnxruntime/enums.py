@@ -45,6 +45,13 @@ class OrtAllocatorType(_Named):
     ORT_ARENA_ALLOCATOR = 1
 
 
+class ArenaExtendStrategy(_Named):
+    """How an arena grows."""
+
+    kNextPowerOfTwo = 0  # noqa: N815 - onnxruntime's own name
+    kSameAsRequested = 1  # noqa: N815
+
+
 class OrtMemType(_Named):
     """The kind of memory of an allocator."""
 

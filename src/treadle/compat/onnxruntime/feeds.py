@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.onnxruntime.describe import NodeArg, type_name
-from treadle.compat.onnxruntime.errors import InvalidArgument, error
+from treadle.compat.onnxruntime.errors import Fail, InvalidArgument, error
 from treadle.compat.onnxruntime.map_feeds import map_of
 from treadle.compat.onnxruntime.sparse import dense_of
 from treadle.compat.onnxruntime.values import OrtValue
@@ -20,6 +20,16 @@ _KINDS = {"seq(": 3, "map(": 1}
 """Prefix of a type that is no tensor -> ONNX Runtime's number for this kind of value, which its messages contain."""
 
 _FIX = " Please fix either the inputs/outputs or the model."
+
+
+def form_of(given: Mapping[str, Array]) -> tuple[Any, ...]:
+    """Return what of arrays need not be checked again when it is the same."""
+    return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()])
+
+
+def is_plain(value: Any) -> bool:
+    """Return True for an array that needs no check of its elements."""
+    return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def arrays_of(declared: Mapping[str, NodeArg], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,10 +68,16 @@ def check_complete(declared: Mapping[str, Any], given: Mapping[str, Any]) -> Non
         raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(names)}).")
 
 
+def names_of(given: Any) -> list[str]:
+    """Return the names of the outputs of a run. Raises TypeError for what is no sequence of str or bytes."""
+    names = list(given) if isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes) else [None]
+    if not all(isinstance(name, str | bytes) for name in names):
+        raise TypeError(f"run(): output names are a sequence of str, got {given!r}")
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+
+
 def check_names(names: Sequence[str], outputs: Mapping[str, NodeArg]) -> None:
-    """Check the names of the outputs of a run. Raises TypeError or InvalidArgument."""
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"run(): output names are a sequence of str, got {names!r}")
+    """Check the names of the outputs of a run. Raises InvalidArgument for unknown ones."""
     for name in names:
         if name not in outputs:
             raise error(InvalidArgument, f"Invalid output name:{name}")
@@ -97,6 +113,8 @@ def _no_array(declared: NodeArg, value: Any) -> Exception:
         return RuntimeError("Size of dictionary is empty, unable to run the prediction.")
     if isinstance(value, dict):
         return error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
+    if value is None:
+        return error(Fail, f"Non-zero status code returned while running a node: input '{declared.name}' has no value")
     if isinstance(value, Iterable):
         text = f"Input must be a list of dictionaries or a single numpy array for input '{declared.name}'."
         return RuntimeError(text)
@@ -106,8 +124,8 @@ def _no_array(declared: NodeArg, value: Any) -> Exception:
 def _from_array(declared: NodeArg, value: Array) -> Array:
     if value.dtype.hasobject and declared.type == "tensor(string)":
         return _texts(value)
-    if not value.dtype.isnative:
-        raise RuntimeError(f"input '{declared.name}': its dtype {value.dtype} has not this machine's byte order")
+    if isinstance(value, np.ma.MaskedArray):
+        return np.asarray(value.data)  # onnxruntime does not see masks
     return value
 
 
@@ -145,6 +163,8 @@ def _from_list(declared: NodeArg, value: list[Any]) -> Array:
     try:
         if declared.type == "tensor(string)":
             return _texts(np.array(value, object))
+        if declared.dtype is not None and declared.dtype.kind == "V":
+            raise RuntimeError(f"No corresponding Numpy type for Tensor Type. {declared.dtype}")
         if declared.dtype is not None:
             array: Array = np.array(value, declared.dtype)
             return array
@@ -165,8 +185,8 @@ def _texts(array: Array) -> Array:
 def _check(declared: NodeArg, array: Any) -> None:
     if not isinstance(array, np.ndarray):
         return
-    actual = type_name(array.dtype)
-    if actual is None:
+    actual = "tensor(string)" if array.dtype.kind == "V" and not type_name(array.dtype) else type_name(array.dtype)
+    if actual is None or (actual == declared.content and array.dtype.kind == "V" and actual == "tensor(string)"):
         raise RuntimeError(f"Numpy_type {array.dtype.num} can't be converted to MLDataType.")
     if declared.type.startswith("sparse_"):
         return  # _from_sparse() has checked the type; the array is the dense form
@@ -175,6 +195,8 @@ def _check(declared: NodeArg, array: Any) -> None:
         raise error(InvalidArgument, text)
     if actual != declared.content:
         raise error(InvalidArgument, f"Unexpected input data type. Actual: ({actual}) , expected: ({declared.content})")
+    if not array.dtype.isnative:
+        raise RuntimeError(f"input '{declared.name}': its dtype {array.dtype} has not this machine's byte order")
     wanted = declared.shape
     if wanted and len(wanted) != array.ndim:  # onnxruntime checks no array for a scalar: departure() does
         got = f"Got: {array.ndim} Expected: {len(wanted)}"

@@ -14,7 +14,12 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from treadle.compat.onnxruntime.adapters import LoraAdapter
-from treadle.compat.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from treadle.compat.onnxruntime.enums import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtExecutionProviderDevicePolicy,
+)
 from treadle.compat.onnxruntime.errors import Fail, error
 from treadle.compat.onnxruntime.errors import NotImplemented as Unsupported
 from treadle.runtime.control import CancelToken
@@ -124,11 +129,12 @@ class SessionOptions(_Options):
     Attributes:
         dimensions: Fixed sizes of open dimensions, by name.
         denotations: The same by denotation.
+        cancels_loading: Whether sessions with these options fail to load.
         for_peer: What only onnxruntime itself can do: names of methods, and what calls them for its options, with a
             function that makes its own values.
     """
 
-    __slots__ = ("denotations", "dimensions", "for_peer")
+    __slots__ = ("cancels_loading", "denotations", "dimensions", "for_peer")
 
     intra_op_num_threads = _Setting(_integer, 0)
     inter_op_num_threads = _Setting(_integer, 0)
@@ -150,6 +156,7 @@ class SessionOptions(_Options):
     def __init__(self) -> None:
         """Make options that change nothing."""
         super().__init__()
+        self.cancels_loading = False
         self.dimensions: dict[str, int] = {}
         self.denotations: dict[str, int] = {}
         self.for_peer: list[tuple[str, Callable[[Any, Callable[[Any], Any]], None]]] = []
@@ -186,6 +193,24 @@ class SessionOptions(_Options):
                 lambda peer, of: peer.add_external_initializers(names, [of(value) for value in values]),
             )
         )
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Give the contents of files of external data: only onnxruntime itself can."""
+        method = "add_external_initializers_from_files_in_memory"
+        self.for_peer.append((method, lambda peer, _: getattr(peer, method)(names, buffers, lengths)))
+
+    def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
+        """Have sessions with these options fail to load, with ModelLoadCanceled."""
+        self.cancels_loading = _truth(is_cancelled)
+
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
+        """Check the policy; the CPU is used whatever it is."""
+        self.entries["provider_selection_policy"] = str(_of(OrtExecutionProviderDevicePolicy)(policy))
+
+    def set_provider_selection_policy_delegate(self, delegate: Callable[..., Any]) -> None:
+        """Do nothing: the CPU is the only device."""
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         """Name a provider; the CPU is used whatever it is."""
@@ -226,8 +251,9 @@ class RunOptions(_Options):
 
     @terminate.setter
     def terminate(self, value: bool) -> None:
+        ends = _truth(value)
         with self._lock:
-            if value:
+            if ends:
                 self.token.cancel()
                 for options in self._followers:
                     options.terminate = True

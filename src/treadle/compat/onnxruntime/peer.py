@@ -58,6 +58,31 @@ def _import_beneath() -> ModuleType | None:
             sys.modules.update(hidden)
 
 
+_ITS_OWN = frozenset({
+    "ModelCompiler", "ModelPackage", "ModelPackageComponentContext", "ModelPackageContext", "ModelPackageOptions",
+    "ModelPackageWriteMode", "OrtCompileApiFlags", "OrtCompiledModelCompatibility", "OrtDeviceEpIncompatibilityReason",
+    "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice",
+    "OrtExternalInitializerInfo", "OrtHardwareDevice", "OrtSyncStream", "get_all_operator_schema",
+    "get_all_opkernel_def", "get_compatibility_info_from_model", "get_hardware_device_ep_incompatibility_details",
+    "get_model_compatibility_for_ep_devices", "print_debug_info",
+})  # fmt: skip
+"""Names of what concerns onnxruntime's own formats, operators and plug-ins for devices."""
+
+
+def only_there(where: str, name: str) -> Any:
+    """Return what the name, which treadle does not have, is in onnxruntime itself, where it is installed.
+
+    `where` is treadle's module. Raises AttributeError without it, and for names that are not onnxruntime's own.
+    """
+    module = load() if name in _ITS_OWN else None
+    for each in () if module is None else (module, importlib.import_module(f"{NAME}.capi.onnxruntime_pybind11_state")):
+        if hasattr(each, name):
+            return getattr(each, name)
+    raise AttributeError(
+        f"module {where!r} has no attribute {name!r}: onnxruntime may have it, treadle does not", name=name
+    )
+
+
 def only_format(model: Any) -> str | None:
     """Return why only onnxruntime itself can read `model`, a path or bytes, None if it is not in its own format."""
     try:

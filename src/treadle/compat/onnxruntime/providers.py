@@ -8,6 +8,15 @@ from typing import Any
 
 CPU = "CPUExecutionProvider"
 
+KNOWN = (
+    "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider", "OpenVINOExecutionProvider",
+    "DnnlExecutionProvider", "VitisAIExecutionProvider", "QNNExecutionProvider", "NnapiExecutionProvider",
+    "VSINPUExecutionProvider", "JsExecutionProvider", "CoreMLExecutionProvider", "DmlExecutionProvider",
+    "RknpuExecutionProvider", "WebNNExecutionProvider", "WebGpuExecutionProvider", "XnnpackExecutionProvider",
+    "CANNExecutionProvider", "AzureExecutionProvider", CPU,
+)  # fmt: skip
+"""The providers that onnxruntime 1.32 knows, whether they are installed or not."""
+
 Providers = Sequence[str | tuple[str, Mapping[str, Any]]]
 
 
@@ -49,6 +58,14 @@ def _check_pair(providers: Providers, options: Sequence[Mapping[str, Any]]) -> N
         raise ValueError("Only string values for 'providers' are supported if 'provider_options' is given.")
     if not all(isinstance(one, dict) for one in options):
         raise ValueError("'provider_options' values must be dicts.")
+
+
+def check_known(providers: Providers | None) -> None:
+    """Raise RuntimeError for a provider that onnxruntime does not know, of a list that check() has passed."""
+    for one in providers or ():
+        name = one if isinstance(one, str) else one[0]
+        if name not in KNOWN:
+            raise RuntimeError(f"Unknown Provider Type: {name}")
 
 
 def check_or_fall_back(providers: Providers | None, options: Sequence[Mapping[str, Any]] | None) -> None:

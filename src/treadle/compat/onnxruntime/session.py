@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from treadle.compat.onnxruntime import peer
+from treadle.compat.onnxruntime import feeds, peer
 from treadle.compat.onnxruntime.adapters import with_parameters
 from treadle.compat.onnxruntime.background import background
-from treadle.compat.onnxruntime.binding import IOBinding
+from treadle.compat.onnxruntime.binding import IOBinding, in_place
 from treadle.compat.onnxruntime.describe import ModelMetadata, NodeArg, metadata_of, node_args
 from treadle.compat.onnxruntime.errors import (
     Fail,
     InvalidArgument,
+    ModelLoadCanceled,
     NoSuchFile,
     bare,
     error,
@@ -28,7 +29,6 @@ from treadle.compat.onnxruntime.errors import (
     translated,
     unreadable,
 )
-from treadle.compat.onnxruntime.feeds import arrays_of, check_complete, check_names, departure
 from treadle.compat.onnxruntime.options import (
     RunOptions,
     SessionOptions,
@@ -42,7 +42,7 @@ from treadle.compat.onnxruntime.options import (
 )
 from treadle.compat.onnxruntime.own_sizes import OwnSizes, several_sizes
 from treadle.compat.onnxruntime.profile import Profile
-from treadle.compat.onnxruntime.providers import CPU, Providers, check, check_or_fall_back
+from treadle.compat.onnxruntime.providers import CPU, Providers, check, check_known, check_or_fall_back
 from treadle.compat.onnxruntime.values import OrtMemoryInfo, OrtValue, require_cpu
 from treadle.compile import Session, remembered, written_forms
 from treadle.errors import ModelFormatError, TreadleError, UnsupportedModelError
@@ -101,9 +101,9 @@ class InferenceSession:
             self._model_path, self._model_bytes = None, path_or_bytes
         else:
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
-        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+        if sess_options and not isinstance(sess_options, SessionOptions):
             raise TypeError(f"sess_options: wanted SessionOptions or None, got {sess_options!r}")
-        self._sess_options = SessionOptions() if sess_options is None else sess_options
+        self._sess_options = sess_options or SessionOptions()
         self._strict = strict_default if strict is None else strict
         self._strict_dims = strict_dims
         self._enable_fallback = True
@@ -119,6 +119,8 @@ class InferenceSession:
 
     def _load(self) -> None:
         model, path = self._model, self._model_path
+        if self._sess_options.cancels_loading:
+            raise error(ModelLoadCanceled, "the flag of set_load_cancellation_flag() is set")
         if path is not None and not Path(path).exists():
             raise error(NoSuchFile, f"Load model from {path} failed:Load model {path} failed. File doesn't exist")
         if model == b"" or (path is not None and Path(path).stat().st_size == 0):
@@ -287,8 +289,17 @@ class InferenceSession:
         providers: Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Warn of providers that are not there; the CPU stays in use. Raises ValueError for what is no list of them."""
+        """Warn of providers that are not there; the CPU stays in use.
+
+        Raises ValueError for what is no list of providers, RuntimeError for one that onnxruntime does not know.
+        """
         check(providers, provider_options)
+        check_known(providers)
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Do nothing: the CPU has no such options. Raises RuntimeError without any."""
+        if not options:
+            raise RuntimeError("No options were provided")
 
     def disable_fallback(self) -> None:
         """Do nothing: there is one provider."""
@@ -326,14 +337,15 @@ class InferenceSession:
                 return list(results.values())
             if not isinstance(output_names, str) and all(name in results for name in output_names):
                 return [results[name] for name in output_names or results]
-        names = list(output_names) if output_names and not isinstance(output_names, str) else output_names
-        results = self._results(names or list(self._outputs), input_feed, run_options)
-        return [results[name] for name in names or self._outputs]
+        is_any = output_names is None or (isinstance(output_names, list | tuple | str) and not output_names)
+        names = list(self._outputs) if is_any else feeds.names_of(output_names)
+        results = self._results(names, input_feed, run_options)
+        return [results[name] for name in names]
 
     def _is_known(self, given: Mapping[str, Any]) -> bool:
         """Return True if arrays of these names, dtypes and shapes were checked before."""
         try:
-            return _form_of(given) in self._checked
+            return feeds.form_of(given) in self._checked
         except (AttributeError, TypeError):  # no arrays, or no mapping
             return False
 
@@ -349,28 +361,28 @@ class InferenceSession:
             if run_options.adapters and binding is None:
                 given = with_parameters(given, run_options.adapters, self._inputs)
         if self._peer is not None:
-            check_complete(self._inputs, given)
-            feeds = {name: value.numpy() if isinstance(value, OrtValue) else value for name, value in given.items()}
+            feeds.check_complete(self._inputs, given)
+            arrays = {name: value.numpy() if isinstance(value, OrtValue) else value for name, value in given.items()}
             with peer.translated(), peer.options_of(run_options) as options:
-                return dict(zip(names, self._peer.run(names, feeds, options), strict=True))
+                return dict(zip(names, self._peer.run(names, arrays, options), strict=True))
         if overridden := given.keys() & self._optional:
             self._leave(f"a run overrides the initialiser {min(overridden)!r}")  # it is compiled into the plan
             return self._results(names, given, run_options, binding)
-        arrays = arrays_of(self._inputs, given)
-        check_names(names, self._outputs)
-        departs = departure(self._sess.inputs, arrays)
+        arrays = feeds.arrays_of(self._inputs, given)
+        feeds.check_names(names, self._outputs)
+        departs = feeds.departure(self._sess.inputs, arrays)
         if departs and not self._strict and peer.load() is not None:
             self._leave(departs)
             return self._results(names, given, run_options, binding)
         several = several_sizes(self._sess.inputs, arrays)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
-        if not several and len(given) == len(arrays) and all(_is_plain(one) for one in given.values()):
-            self._checked.add(_form_of(given))
+        if not several and len(given) == len(arrays) and all(feeds.is_plain(one) for one in given.values()):
+            self._checked.add(feeds.form_of(given))
         with translated():
             sess = self._own_sizes.session(several) if several else self._sess
             token = None if run_options is None else run_options.token
-            memory = {} if binding is None else _in_place(sess, binding.shared)
+            memory = {} if binding is None else in_place(sess, binding.shared)
             if binding is not None and memory:
                 return written_forms(sess).run(arrays, names, memory, binding.own, cancel=token)
             wanted = names if run_options is not None and run_options.only_execute_path_to_fetches else None
@@ -391,7 +403,7 @@ class InferenceSession:
         """
         if not callable(callback):
             raise TypeError(f"run_async(): callback: wanted a callable, got {callback!r}")
-        check_complete(self._inputs, input_feed)
+        feeds.check_complete(self._inputs, input_feed)
 
         def work() -> None:
             try:
@@ -426,7 +438,9 @@ class InferenceSession:
 
         Raises:
             RuntimeError: Nothing is bound, or something does not fit.
+            ValueError: The binding is of another session.
         """
+        iobinding.check_session(self)
         if not iobinding.names:
             raise RuntimeError("Error in execution: At least one output should be requested.")
         try:
@@ -472,21 +486,6 @@ class InferenceSession:
         options.denotations.update(state["dimensions"][1])
         stated = {name: state[name] for name in ("strict", "strict_dims")}
         InferenceSession.__init__(self, state["model"], options, **stated)
-
-
-def _in_place(session: Session, shared: Mapping[str, tuple[str, Array]]) -> dict[str, Array]:
-    """Return those of the memory `shared` of outputs, each with the name of an input, that runs can write into."""
-    pairs = written_forms(session).pairs() if shared else {}
-    return {output: array for output, (name, array) in shared.items() if pairs.get(output) == name}
-
-
-def _form_of(given: Mapping[str, Array]) -> tuple[Any, ...]:
-    return tuple([(name, type(one), one.dtype, one.shape) for name, one in given.items()])
-
-
-def _is_plain(value: Any) -> bool:
-    """Return True for an array that needs no check of its elements."""
-    return type(value) is np.ndarray and not value.dtype.hasobject
 
 
 def _describe(session: Session, model: Any) -> Description:

@@ -6,12 +6,13 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from treadle.compat.onnxruntime.describe import element_dtype, element_number, type_name
-from treadle.compat.onnxruntime.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemType
+from treadle.compat.onnxruntime.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
 
 Array = np.ndarray[Any, Any]
 
@@ -21,8 +22,17 @@ _NO_DEVICE = (
 )
 
 
+_DEVICES = {
+    "cpu": (0, 0), "cuda": (1, 4318), "dml": (1, 5140), "npu": (3, 0), "gpu": (1, 0), "cann": (3, 6629),
+    "webgpu": (1, 0),
+}  # fmt: skip
+"""Name of a device -> onnxruntime's numbers of its type and its vendor."""
+
+
 def require_cpu(device_type: str, device_id: int = 0) -> None:
     """Raise RuntimeError unless the device is the CPU; its number does not matter."""
+    if device_type.lower() not in _DEVICES:
+        raise Exception(f"Unsupported device type: {device_type}")  # noqa: TRY002 - onnxruntime's own class
     if device_type.lower() != "cpu":
         raise RuntimeError(f"{_NO_DEVICE} ({device_type}:{device_id})")
 
@@ -96,7 +106,9 @@ class OrtValue:
         if vendor_id not in (-1, 0):
             raise RuntimeError(_NO_DEVICE)
         require_cpu(device_type, device_id)
-        sizes = tuple(int(size) for size in shape)
+        if element_dtype(element_type).kind in "OUS":
+            raise RuntimeError("Creation of OrtValues is currently only supported from non-string numpy arrays")
+        sizes = tuple(index(size) for size in shape)
         if any(size < 0 for size in sizes):
             raise RuntimeError(f"Tensor shape.Size() must be >= 0, got {list(shape)}")
         return cls(np.empty(sizes, element_dtype(element_type)))
@@ -210,30 +222,31 @@ class OrtValue:
 
 @dataclass(frozen=True, slots=True)
 class OrtDevice:
-    """The CPU, the only device there is."""
+    """A device. Only the CPU has memory."""
 
     name: str = "cpu"
     number: int = 0
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
-        """Return the device of this name and number. Raises RuntimeError unless it is the CPU."""
-        if vendor_id not in (-1, 0):
+        """Return the device of this name and number. Raises Exception for a name that onnxruntime does not know."""
+        if ort_device_name not in _DEVICES:
+            raise Exception(f"Unsupported device type: {ort_device_name}")  # noqa: TRY002 - onnxruntime's own class
+        if vendor_id not in (-1, 0, _DEVICES[ort_device_name][1]):
             raise RuntimeError(_NO_DEVICE)
-        require_cpu(ort_device_name, device_id)
-        return OrtDevice(number=device_id)
+        return OrtDevice(ort_device_name, index(device_id))
 
     def device_id(self) -> int:
         """Return the number it was made with, which does not matter."""
         return self.number
 
     def device_type(self) -> int:
-        """Return onnxruntime's number of the CPU."""
-        return 0
+        """Return onnxruntime's number of this kind of device."""
+        return _DEVICES[self.name][0]
 
     def device_vendor_id(self) -> int:
-        """Return 0: no vendor is meant."""
-        return 0
+        """Return the number of the vendor; 0 if none is meant."""
+        return _DEVICES[self.name][1]
 
     def device_mem_type(self) -> int:
         """Return onnxruntime's number of the default memory."""
@@ -248,6 +261,14 @@ class OrtDevice:
     def default_memory() -> int:
         """Return onnxruntime's number of the default memory."""
         return 0
+
+
+_ARENA = {
+    "max_mem": 0, "arena_extend_strategy": -1, "initial_chunk_size_bytes": -1, "max_dead_bytes_per_chunk": -1,
+    "initial_growth_chunk_size_bytes": -1, "max_power_of_two_extend_bytes": -1,
+}  # fmt: skip
+"""Setting of an arena -> its default."""
+_ARENA_IN_ORDER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +290,26 @@ class OrtMemoryInfo:
         """0: no vendor is meant."""
         return 0
 
+    @staticmethod
+    def create_v2(name: str, device_type: OrtMemoryInfoDeviceType, vendor_id: int, device_id: int, *kinds: Any) -> Any:
+        """Return the memory of the CPU; `kinds` end with the type of allocator. Raises RuntimeError elsewhere."""
+        if device_type != OrtMemoryInfoDeviceType.CPU or vendor_id:
+            raise RuntimeError(_NO_DEVICE)
+        return OrtMemoryInfo(name, kinds[-1], index(device_id))
+
 
 class OrtArenaCfg:
-    """Settings of an arena, which treadle's allocators do not have."""
+    """Settings of an arena, which treadle's allocators do not have: numbers by name, or the first four in order."""
 
-    __slots__ = ("settings",)
+    __slots__ = tuple(_ARENA)
 
     def __init__(self, *settings: Any) -> None:
-        """Keep the settings."""
-        self.settings = settings
+        """Keep the settings. Raises RuntimeError for an unknown name, TypeError for what is no number."""
+        named = settings[0] if len(settings) == 1 and isinstance(settings[0], dict) else None
+        if named is None and len(settings) != _ARENA_IN_ORDER:
+            raise TypeError(f"OrtArenaCfg: wanted {_ARENA_IN_ORDER} numbers or a dict, got {settings!r}")
+        given = dict(zip(_ARENA, settings, strict=False)) if named is None else named
+        for name, value in {**_ARENA, **given}.items():
+            if name not in _ARENA:
+                raise RuntimeError(f"Invalid OrtArenaCfg option: {name}")
+            setattr(self, name, index(value))

@@ -30,7 +30,7 @@ def describe(model: Any) -> Description:
         domain=proto.domain,
         text=proto.doc_string,
         graph_text=graph.doc_string,
-        version=proto.model_version,
+        version=proto.model_version if proto.HasField("model_version") else None,
         metadata={entry.key: entry.value for entry in proto.metadata_props},
     )
 

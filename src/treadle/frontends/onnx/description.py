@@ -37,7 +37,7 @@ class Description:
         domain: The model's namespace.
         text: The model's documentation.
         graph_text: The graph's documentation.
-        version: The model's version.
+        version: The model's version; None if it has none.
         metadata: The model's metadata properties.
     """
 
@@ -49,7 +49,7 @@ class Description:
     domain: str
     text: str
     graph_text: str
-    version: int
+    version: int | None
     metadata: dict[str, str]
 
     @classmethod
