@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from onnx.reference.op_run import OpRun
 
 
+def nothing_stacked(output: Any) -> Any:
+    """Return no items of a stacked output of a body; sizes that the body leaves open are 0."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    tensor = output.type.tensor_type
+    dims = [dim.dim_value for dim in tensor.shape.dim]
+    return np.empty((0, *dims), tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else np.float32)
+
+
 @cache
 def reference_loop() -> type[OpRun]:
     """Return the Loop of the specification (https://onnx.ai/onnx/operators/onnx__Loop.html)."""
-    from onnx.helper import tensor_dtype_to_np_dtype
     from onnx.reference.ops import op_loop
-
-    def nothing_stacked(output: Any) -> Any:
-        """No items of a stacked output of a body; sizes that the body leaves open are 0."""
-        tensor = output.type.tensor_type
-        dims = [dim.dim_value for dim in tensor.shape.dim]
-        return np.empty((0, *dims), tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else np.float32)
 
     class Loop(op_loop.Loop):
         op_domain = ""

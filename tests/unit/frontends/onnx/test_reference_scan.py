@@ -1,4 +1,4 @@
-"""Scan of operator set 8, which has a batch and lengths, as Python steps: beside a formula and ONNX Runtime."""
+"""Scan by the reference: of operator set 8, which has a batch and lengths, and of empty sequences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import treadle
+from treadle.frontends.onnx.reference_scan import reference_scan
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 STATE = np.float32([[0, 1], [5, 5]])
@@ -40,7 +42,8 @@ def wanted(lengths: list[int], *, back: bool) -> tuple[Any, Any]:
     for row, length in enumerate(lengths):
         items = X[row, :length][::-1] if back else X[row, :length]
         every[row, :length] = STATE[row] + np.cumsum(items, axis=0)
-    return np.stack([every[row, length - 1] for row, length in enumerate(lengths)]), every
+    ends = [every[row, length - 1] if length else STATE[row] for row, length in enumerate(lengths)]
+    return np.stack(ends), every
 
 
 @pytest.mark.parametrize("back", [None, 0, 1])
@@ -56,3 +59,39 @@ def test_each_sequence_of_the_batch_is_scanned(lengths: list[int] | None, back: 
     ort = pytest.importorskip("onnxruntime")
     real = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
     assert all(np.array_equal(one, other) for one, other in zip(real, (last, every), strict=True))
+
+
+@pytest.mark.parametrize("lengths", [[0, 2], [0, 0]])
+def test_empty_sequences_keep_their_states(lengths: list[int]) -> None:
+    """The elements of their outputs are 0, as those behind the end of any sequence. ONNX Runtime refuses them."""
+    last, every = wanted(lengths, back=False)
+    model = sums(with_lengths=True, back=None)
+    found = treadle.Session(model).run({"state": STATE, "x": X, "lengths": np.array(lengths)})
+    assert np.array_equal(found["last"], last)
+    assert np.array_equal(found["all"], every)
+
+
+def test_no_iteration_gives_no_items() -> None:
+    """Of outputs whose sizes are declared they have these sizes."""
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Add", ["sum", "item"], ["next"]), helper.make_node("Shape", ["next"], ["shape"])],
+        "body",
+        [value("sum", FLOAT, [2]), value("item", FLOAT, [2])],
+        [value("next", FLOAT, [2]), value("shape", INT64, [1])],
+    )
+    scan = helper.make_node("Scan", ["state", "x"], ["last", "shapes"], body=body, num_scan_inputs=1)
+    inputs = [value("state", FLOAT, [2]), value("x", FLOAT, [None, 2])]
+    outputs = [value("last", FLOAT, [2]), value("shapes", INT64, [None, 1])]
+    graph = helper.make_graph([scan], "g", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    state = np.float32([5, 5])
+    for rows in (0, 2):
+        feeds = {"state": state, "x": X[0, :rows]}
+        results: Any = ReferenceEvaluator(model, new_ops=[reference_scan()]).run(None, feeds)
+        last, shapes = results
+        assert np.array_equal(last, state + X[0, :rows].sum(axis=0))
+        assert (shapes.shape, shapes.dtype, shapes.tolist()) == ((rows, 1), np.int64, [[2]] * rows)
+        found = treadle.Session(model).run(feeds)
+        assert np.array_equal(found["shapes"], shapes)
+        assert np.array_equal(found["last"], last)
