@@ -38,6 +38,7 @@ _POOL = "ksize strides padding data_format"
 _NORM = "epsilon data_format is_training"
 _NORM_PRESETS = {"epsilon": 1e-4, "is_training": True}
 _FOUND = {"bad_indices_policy": ("", "DEFAULT", "ERROR")}
+_BOXES = "boxes scores max_output_size iou_threshold score_threshold"
 _SLICE = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
 NODES: dict[str, NodeRule | ListRule] = {
@@ -76,6 +77,8 @@ NODES: dict[str, NodeRule | ListRule] = {
     "Cumsum": NodeRule("cumsum", "x axis", "exclusive reverse"),
     "DepthToSpace": NodeRule("nn.depth_to_space", "input", "block_size data_format"),
     "DepthwiseConv2dNative": NodeRule("nn.depthwise_conv2d", "input filter", _CONV),
+    "DynamicPartition": NodeRule("_dynamic_partition", "data partitions", "num_partitions"),
+    "DynamicStitch": NodeRule("_dynamic_stitch", "*inputs"),
     "Einsum": NodeRule("einsum", "*inputs", "equation"),
     "EnsureShape": NodeRule("ensure_shape", "x", "shape"),
     "Equal": NodeRule("_equal", "x y", "incompatible_shape_error", "=bool"),
@@ -101,6 +104,14 @@ NODES: dict[str, NodeRule | ListRule] = {
     "MaxPool3D": NodeRule("nn.max_pool", "input", _POOL, rank=5),
     "MaxPoolV2": NodeRule("nn.max_pool", "input ksize strides", "padding data_format", rank=4),
     "MirrorPad": NodeRule("pad", "tensor paddings", "mode"),
+    "NonMaxSuppression": NodeRule("_non_max_suppression", "boxes scores max_output_size", "iou_threshold=overlap",
+        "=i32"),
+    "NonMaxSuppressionV2": NodeRule("_non_max_suppression", "boxes scores max_output_size iou_threshold", dtype="=i32"),
+    "NonMaxSuppressionV3": NodeRule("_non_max_suppression", _BOXES, dtype="=i32"),
+    "NonMaxSuppressionV4": NodeRule("_non_max_suppression_padded", _BOXES, "pad_to_max_output_size", "=i32",
+        "selected_indices valid_outputs"),
+    "NonMaxSuppressionV5": NodeRule("_non_max_suppression_with_scores", f"{_BOXES} soft_nms_sigma",
+        "pad_to_max_output_size", "=i32 T =i32", "selected_indices selected_scores valid_outputs"),
     "NotEqual": NodeRule("_not_equal", "x y", "incompatible_shape_error", "=bool"),
     "OneHot": NodeRule("one_hot", "indices depth on_value off_value", "axis T=dtype"),
     "OnesLike": NodeRule("ones_like", "input"),
@@ -129,6 +140,7 @@ NODES: dict[str, NodeRule | ListRule] = {
     "Softmax": NodeRule("nn.softmax", "logits"),
     "SpaceToBatchND": NodeRule("space_to_batch", "input block_shape paddings"),
     "SpaceToDepth": NodeRule("nn.space_to_depth", "input", "block_size data_format"),
+    "SparseToDense": NodeRule("_sparse_to_dense", "sparse_indices output_shape sparse_values default_value"),
     "Split": NodeRule("split", "axis value", "num_split=num_or_size_splits"),
     "SplitV": NodeRule("split", "value num_or_size_splits axis", "num_split=num"),
     "Squeeze": NodeRule("squeeze", "input", "squeeze_dims=axis"),
@@ -138,6 +150,10 @@ NODES: dict[str, NodeRule | ListRule] = {
     "TopK": NodeRule("nn.top_k", "input", "k sorted", "T =i32", "values indices"),
     "TopKV2": NodeRule("nn.top_k", "input k", "sorted index_type", "T index_type=i32", "values indices"),
     "Transpose": NodeRule("transpose", "a perm"),
+    "Unique": NodeRule("_unique", "x", "out_idx", "T out_idx=i32", "y idx"),
+    "UniqueV2": NodeRule("_unique", "x axis", "out_idx", "T out_idx=i32", "y idx"),
+    "UniqueWithCounts": NodeRule("_unique_with_counts", "x", "out_idx", "T out_idx=i32", "y idx count"),
+    "UniqueWithCountsV2": NodeRule("_unique_with_counts", "x axis", "out_idx", "T out_idx=i32", "y idx count"),
     "Unpack": NodeRule("unstack", "value", "num axis"),
     "Where": NodeRule("where", "condition", dtype="=i64"),
     "ZerosLike": NodeRule("zeros_like", "input"),

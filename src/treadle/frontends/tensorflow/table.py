@@ -17,10 +17,13 @@ from treadle.frontends.tensorflow.rules import (
     math,
     matrix,
     nn,
+    non_max_suppression,
     order,
+    partition,
     reduce,
     resize,
     shape,
+    unique,
 )
 
 
@@ -193,6 +196,17 @@ _TENSOR = (
     Rule("zeros_like", shape.zeros_like, results=of("dtype|input")),
 )
 
+_FOUND = (
+    Rule("_dynamic_partition", partition.dynamic_partition),
+    Rule("_dynamic_stitch", partition.dynamic_stitch),
+    Rule("_non_max_suppression", non_max_suppression.non_max_suppression),
+    Rule("_non_max_suppression_padded", non_max_suppression.padded),
+    Rule("_non_max_suppression_with_scores", non_max_suppression.with_scores),
+    Rule("_sparse_to_dense", partition.sparse_to_dense),
+    Rule("_unique", unique.unique),
+    Rule("_unique_with_counts", unique.unique_with_counts),
+)
+
 _NN = (
     Rule("_fused_conv2d", fused.fused_convolution(conv.conv)),
     Rule("_fused_depthwise_conv2d", fused.fused_convolution(conv.depthwise_conv2d)),
@@ -236,4 +250,4 @@ _NN = (
     Rule("nn.top_k", reduce.top_k, results=of("input", "index_type")),
 )
 
-RULES: dict[str, Rule] = {rule.name: rule for rule in (*MATH, *_TENSOR, *_NN)}
+RULES: dict[str, Rule] = {rule.name: rule for rule in (*MATH, *_TENSOR, *_FOUND, *_NN)}

@@ -12,7 +12,7 @@ import pytest
 import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
 from treadle.dtypes import boolean, f32, i32, i64
-from treadle.errors import RunError
+from treadle.errors import KernelError, RunError
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(7).standard_normal(9).astype(np.float32)
@@ -149,3 +149,91 @@ def test_operands_that_do_not_fit_fail_in_the_run(tmp_path: Path) -> None:
     check(session, {"x": np.array([1, 2, -1, 3], np.float32)}, y=np.array([2, 3, 4], np.float32))
     with pytest.raises(RunError, match="broadcast"):
         session.run({"x": np.array([1, 2, 3, 4, -5], np.float32)})
+
+
+def test_unique_elements_in_order(tmp_path: Path) -> None:
+    write = Writer()
+    write.node("UniqueWithCounts", write.input("x", (None,)), out_idx=i32, name="found")
+    write.node("Neg", "found", name="negative")
+    session = session_of(write, tmp_path, "negative", "found:1", "found:2")
+    for x in ([3, 1, 3, 2, 1, 1], [2], [0, 0]):
+        first = list(dict.fromkeys(x))
+        check(
+            session,
+            {"x": np.array(x, np.float32)},
+            **{
+                "negative": -np.array(first, np.float32),
+                "found:1": np.array([first.index(each) for each in x]),
+                "found:2": np.array([x.count(each) for each in first]),
+            },
+        )
+
+
+def test_rows_are_parted_and_stitched(tmp_path: Path) -> None:
+    """A number that no part has is refused, as TensorFlow does."""
+    write = Writer()
+    x, parts = write.input("x", (None, 2)), write.input("parts", (None,), "i32")
+    places = write.input("places", (None,), "i32")
+    write.node("DynamicPartition", x, parts, name="part", num_partitions=2)
+    split = write.node("DynamicPartition", places, parts, T=i32, num_partitions=2)
+    write.node("DynamicStitch", split, f"{split}:1", "part", "part:1", N=2, name="whole")
+    session = session_of(write, tmp_path, "part", "part:1", "whole")
+    rows = X[:8].reshape(4, 2)
+    for numbers in ([0, 1, 1, 0], [1, 1, 1, 1]):
+        taken, order = np.array(numbers, np.int32), np.array([2, 0, 3, 1], np.int32)
+        whole = np.empty_like(rows)
+        whole[order] = rows
+        feeds = {"x": rows, "parts": taken, "places": order}
+        check(session, feeds, **{"part": rows[taken == 0], "part:1": rows[taken == 1], "whole": whole})
+    for wrong in (2, -1):
+        with pytest.raises(KernelError, match="index"):
+            session.run({"x": rows, "parts": np.array([0, 1, wrong, 1], np.int32), "places": order})
+
+
+def test_sparse_values_in_a_shape_that_is_computed(tmp_path: Path) -> None:
+    write = Writer()
+    places, values = write.input("places", (None, 2), "i32"), write.input("values", (None,))
+    shape = write.node(
+        "AddV2", write.node("Max", places, write.ints(0), T=i32, keep_dims=False), write.ints(1, 1), T=i32
+    )
+    default = write.constant(np.float32(-1))
+    dense = write.node("SparseToDense", places, shape, values, default, Tindices=i32)
+    write.node("Neg", dense, name="dense")
+    session = session_of(write, tmp_path, "dense")
+    for found in ([[0, 1], [2, 0]], [[1, 4]]):
+        wanted = np.full(np.max(found, axis=0) + 1, 1, np.float32)
+        for (row, column), value in zip(found, X, strict=False):
+            wanted[row, column] = -value
+        check(session, {"places": np.array(found, np.int32), "values": X[: len(found)]}, dense=wanted)
+
+
+def test_boxes_that_do_not_overlap(tmp_path: Path) -> None:
+    """As many as are wanted at most; padded ones have zeros behind them."""
+    write = Writer()
+    boxes, scores, most = (
+        write.input("boxes", (None, 4)),
+        write.input("scores", (None,)),
+        write.input("most", (), "i32"),
+    )
+    limits = [write.constant(np.float32(each)) for each in (0.5, 0.1, 0.0)]
+    write.node("NonMaxSuppressionV2", boxes, scores, most, limits[0], name="second")
+    write.node("NonMaxSuppressionV5", boxes, scores, most, *limits, name="fifth", pad_to_max_output_size=True)
+    write.node("NonMaxSuppressionV4", boxes, scores, most, *limits[:2], name="fourth", pad_to_max_output_size=False)
+    session = session_of(write, tmp_path, "second", "fourth", "fourth:1", "fifth", "fifth:1", "fifth:2")
+    given = np.array([[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [0, 2, 1, 3]], np.float32)
+    rated = np.array([0.4, 0.9, 0.05, 0.6], np.float32)
+    for count in (4, 1):
+        chosen = [1, 3][:count]
+        padding = [0] * (count - len(chosen))
+        check(
+            session,
+            {"boxes": given, "scores": rated, "most": np.int32(count)},
+            **{
+                "second": np.array([1, 3, 2][:count]),
+                "fourth": np.array(chosen),
+                "fourth:1": np.array(len(chosen)),
+                "fifth": np.array([*chosen, *padding]),
+                "fifth:1": np.array([*rated[chosen], *padding], np.float32),
+                "fifth:2": np.array(len(chosen)),
+            },
+        )

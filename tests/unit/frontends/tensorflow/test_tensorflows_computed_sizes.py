@@ -131,6 +131,61 @@ def nested(x: Any) -> Results:
     return {"total": tf.while_loop(lambda i, _: i < 4, outer, [tf.constant(0), tf.constant(0.0)])[1]}
 
 
+def unique(x: Any) -> Results:
+    values, places = tf.unique(x)
+    counted, same, counts = tf.unique_with_counts(x)
+    return {"values": values * 2, "places": places, "counted": counted, "same": same, "counts": counts}
+
+
+def partitioned(x: Any, parts: Any) -> Results:
+    """What is split is put together again, each part changed in its way."""
+    first, second = tf.dynamic_partition(x, parts, 2)
+    places = tf.dynamic_partition(tf.range(tf.shape(x)[0]), parts, 2)
+    return {"first": first, "second": second * 3, "whole": tf.dynamic_stitch(places, [first * 2, second * 3])}
+
+
+def dense(x: Any, places: Any) -> Results:
+    """Of a size that is the largest place."""
+    size = tf.reduce_max(places) + 1
+    ordered = tf.gather(x, tf.argsort(places))
+    found = tf.compat.v1.sparse_to_dense(tf.sort(places), [size], ordered, default_value=-1.0)
+    return {"dense": found, "scattered": tf.scatter_nd(tf.expand_dims(places, 1), x, [size])}
+
+
+def chosen_boxes(boxes: Any, scores: Any, most: Any) -> Results:
+    plain = tf.image.non_max_suppression(boxes, scores, most, 0.3, score_threshold=0.2)
+    scored, chosen = tf.image.non_max_suppression_with_scores(boxes, scores, most, 0.3, 0.1, 0.0)
+    padded, count = tf.image.non_max_suppression_padded(boxes, scores, most, 0.3, 0.1, pad_to_max_output_size=True)
+    second = tf.raw_ops.NonMaxSuppressionV2(boxes=boxes, scores=scores, max_output_size=most, iou_threshold=0.5)
+    return {
+        "boxes": tf.gather(boxes, plain),
+        "indices": plain,
+        "scored": scored,
+        "scores": chosen * 2,
+        "padded": padded,
+        "count": count,
+        "second": second,
+    }
+
+
+def boxes_of_classes(boxes: Any, scores: Any) -> Results:
+    """A detector's end: a loop over classes, each with the boxes that it keeps."""
+
+    def of_class(label: Any, best: Any) -> Any:
+        found = tf.image.non_max_suppression(boxes, scores[:, label], 4, 0.4, 0.3)
+        rows = tf.concat([tf.gather(boxes, found), tf.gather(scores[:, label], found)[:, None]], 1)
+        return label + 1, tf.concat([best, rows], 0)
+
+    labels = tf.shape(scores)[1]
+    shapes = [tf.TensorShape([]), tf.TensorShape([None, 5])]
+    _, best = tf.while_loop(lambda i, _: i < labels, of_class, [tf.constant(0), tf.zeros([0, 5])], shapes)
+    return {"best": best, "total": tf.shape(best)[0]}
+
+
+def corners(count: int) -> np.ndarray[Any, Any]:
+    return np.sort(RNG.random((count, 2, 2)), 1).reshape(count, 4).astype(np.float32)
+
+
 X, ROWS = [{"x": floats(length)} for length in (7, 12, 3)], [{"x": floats(length, 4)} for length in (5, 9)]
 
 
@@ -153,6 +208,17 @@ CASES: dict[Callable[..., Results], Feeds] = {
     array_of_computed_length: with_n(ROWS, 4, 1),
     array_of_masked: with_n(ROWS, 4, 1),
     nested: X,
+    unique: [{"x": ints([3, 1, 3, 2, 1])}, {"x": ints([5, 5])}],
+    partitioned: [{**ROWS[0], "parts": ints([0, 1, 0, 1, 1])}, {**ROWS[1], "parts": ints([0] * 9)}],
+    dense: [{"x": floats(4), "places": ints([1, 3, 0, 7])}, {"x": floats(2), "places": ints([1, 2])}],
+    chosen_boxes: [
+        {"boxes": corners(count), "scores": RNG.random(count).astype(np.float32), "most": ints(most)}
+        for count, most in ((8, 5), (3, 6), (20, 1))
+    ],
+    boxes_of_classes: [
+        {"boxes": corners(count), "scores": RNG.random((count, labels)).astype(np.float32)}
+        for count, labels in ((9, 3), (4, 3))
+    ],
 }
 
 
