@@ -59,6 +59,8 @@ class Session:
         signature: The signature of a SavedModel, whose inputs and outputs the session has. None: "serving_default".
         strict_dims: Whether dimensions of an ONNX model's inputs that have one name must have one size. False: each
             may have its own, and a run fails where an op needs them to be equal.
+        round_low_bits: Let products with weights of 2 or 4 bits in an ONNX model's QDQ form round their other factor to
+            8 bits block by block, as MatMulNBits of accuracy level 4 does; math="exact" does not.
         intra_op: How many workers may share one op. 0: automatic. None: the setting of `pool`, or of the process.
         inter_op: How many independent ops may be in progress at once, likewise.
         settings: A file that `treadle tune --save` wrote for this model on such a machine. Its limits count where
@@ -106,6 +108,7 @@ class Session:
         outputs: Sequence[str] | None = None,
         signature: str | None = None,
         strict_dims: bool = True,
+        round_low_bits: bool = False,
         intra_op: int | None = None,
         inter_op: int | None = None,
         settings: str | os.PathLike[str] | None = None,
@@ -123,6 +126,7 @@ class Session:
         _check_flag("batch_invariant", batch_invariant)
         _check_flag("skip_padding", skip_padding)
         _check_flag("strict_dims", strict_dims)
+        _check_flag("round_low_bits", round_low_bits)
         if skip_padding and math == "exact":
             raise InputError(
                 "skip_padding: wanted math='fast', got 'exact': attention in packed texts reassociates sums"
@@ -140,6 +144,7 @@ class Session:
                 outputs=outputs,
                 signature=signature,
                 strict_dims=None if strict_dims else False,
+                round_low_bits=round_low_bits or None,
             )
             target, provider = detect(), provider_for(matmul_provider)
         counter = CompileCounter()

@@ -44,7 +44,7 @@ TYPES: dict[str, str] = {
 Types are compared by name, because importing them costs time and their libraries may be absent."""
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    ONNX: ("strict_dims",),
+    ONNX: ("strict_dims", "round_low_bits"),
     TENSORFLOW: ("inputs", "outputs", "signature"),
     TORCH: ("example_inputs", "dynamic_shapes"),
 }
@@ -64,6 +64,7 @@ def load(
     outputs: Sequence[str] | None = None,
     signature: str | None = None,
     strict_dims: bool | None = None,
+    round_low_bits: bool | None = None,
 ) -> Graph | Template | FormedModel:
     """Reads `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
     TensorFlow GraphDef, the folder of a SavedModel, or a Graph or Template (returned unchanged).
@@ -73,7 +74,7 @@ def load(
     """
     options = {
         "example_inputs": example_inputs, "dynamic_shapes": dynamic_shapes, "inputs": inputs, "outputs": outputs,
-        "signature": signature, "strict_dims": strict_dims,
+        "signature": signature, "strict_dims": strict_dims, "round_low_bits": round_low_bits,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     module = "" if isinstance(model, Graph | Template) else front_end(model)

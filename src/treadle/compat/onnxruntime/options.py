@@ -311,6 +311,12 @@ def limits_of(options: SessionOptions, available: int) -> Limits:
     return Limits(intra_op, min(asked, available) if asked > 0 else None)
 
 
+def rounds_low_bits(options: SessionOptions) -> bool:
+    """Return True if the options ask for products of 4-bit weights that round their other factor to 8 bits."""
+    level = options.entries.get("session.qdq_matmulnbits_accuracy_level")
+    return level == "4" and options.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+
+
 def ignored(options: SessionOptions) -> tuple[str, ...]:
     """Return the settings that were changed and have no meaning here, entries of the configuration included."""
     changed = [

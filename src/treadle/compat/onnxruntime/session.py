@@ -39,6 +39,7 @@ from treadle.compat.onnxruntime.options import (
     limits_of,
     only_in_the_peer,
     refusal,
+    rounds_low_bits,
 )
 from treadle.compat.onnxruntime.own_sizes import OwnSizes, several_sizes
 from treadle.compat.onnxruntime.profile import Profile
@@ -143,7 +144,7 @@ class InferenceSession:
 
     def _compile(self, model: Any) -> None:
         limits = limits_of(self._sess_options, threads_of(None, "InferenceSession").topology().available)
-        make = partial(Session, model, intra_op=limits.intra_op, inter_op=limits.inter_op)
+        make = partial(Session, model, **limits._asdict(), round_low_bits=rounds_low_bits(self._sess_options))
         self._own_sizes = OwnSizes(partial(make, strict_dims=False), refuses=self._strict_dims)
         with translated():
             try:

@@ -71,6 +71,8 @@ class Builder:
         """Constants i8 or u8 that have an element type of 2 or 4 bits in the model -> its number of bits."""
         self.low_bits: dict[Value, LowBits] = {}
         """Matrices that were dequantized from such constants -> the operands."""
+        self.round_low_bits = False
+        """Whether products with such matrices round their other factor to 8 bits."""
         self.spare: set[Node] = set()
         """Nodes that the importer drops at the end if nothing reads their results."""
 

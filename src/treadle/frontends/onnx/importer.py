@@ -27,6 +27,7 @@ from treadle.frontends.onnx.foreign import (
 )
 from treadle.frontends.onnx.from_bytes import numbers_of_bytes
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
+from treadle.frontends.onnx.import_options import ImportOptions
 from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
 from treadle.frontends.onnx.loops import Imported, Retries
 from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
@@ -35,7 +36,7 @@ from treadle.frontends.onnx.microsoft_table import SEARCHES
 from treadle.frontends.onnx.ml_table import RULES as ML_RULES
 from treadle.frontends.onnx.names import execution_order, node_name, place, reads
 from treadle.frontends.onnx.node import OnnxNode
-from treadle.frontends.onnx.object_inputs import Kind, kind_of, object_input
+from treadle.frontends.onnx.object_inputs import Kind, kinds_of, object_input
 from treadle.frontends.onnx.opsets import domain_of, signature
 from treadle.frontends.onnx.opsets import versions as versions_of
 from treadle.frontends.onnx.reader import Source
@@ -58,10 +59,8 @@ _FIRST_SCAN = 9
 _RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
 
-def import_model(source: Source, *, strict_dims: bool = True) -> Graph | FormedModel:
+def import_model(source: Source, options: ImportOptions) -> Graph | FormedModel:
     """The Graph of a parsed model; if inputs are no tensors, what makes one for each form of these.
-
-    Open dimensions of inputs with one name have one size if `strict_dims`, else names of their own.
 
     Graph inputs, outputs and nodes keep their names; nameless nodes are called `<op>_<index>`.
     Raises ModelError or UnsupportedModelError with every fault found, LimitError for models beyond
@@ -77,19 +76,19 @@ def import_model(source: Source, *, strict_dims: bool = True) -> Graph | FormedM
     check_model(source.proto, functions, source.external, faults, source.payloads)
     faults.raise_all(source.title)
     proto = source.proto.graph
-    kinds = _kinds(proto, faults)
+    kinds = kinds_of(proto, faults)
     faults.raise_all(source.title)
 
     def build(forms: Sequence[InputForm]) -> Graph:
         found = Faults()
-        importer = _Importer(source, functions, found, Graph(proto.name or "model"))
-        graph = importer.run(dict(zip(kinds, forms, strict=True)), kinds, Symbols(is_shared=strict_dims))
+        graph = Graph(proto.name or "model")
+        _Importer(source, functions, found, graph, options).run(dict(zip(kinds, forms, strict=True)), kinds)
         found.raise_all(source.title)
         return graph
 
     if not kinds:
         return build(())
-    symbols, initial = Symbols(is_shared=strict_dims), stored(proto)
+    symbols, initial = Symbols(is_shared=options.strict_dims), stored(proto)
     inputs: list[Value | ObjectInput] = []
     for entry in proto.input:
         if entry.name in kinds:
@@ -108,23 +107,6 @@ def import_model(source: Source, *, strict_dims: bool = True) -> Graph | FormedM
     return FormedModel(proto.name or "model", tuple(inputs), tuple(outputs), build)
 
 
-def _kinds(proto: onnx.GraphProto, faults: Faults) -> dict[str, Kind]:
-    """How each input that is no tensor of core values is taken, by name."""
-    found = {}
-    initial = stored(proto)
-    for entry in proto.input:
-        if entry.name in initial:
-            continue  # before IR version 4 every initialiser is listed as an input too
-        try:
-            kind = kind_of(entry.type)
-        except Fault as fault:
-            faults.add(f"input {entry.name!r}", fault)
-        else:
-            if kind is not None:
-                found[entry.name] = kind
-    return found
-
-
 def _declared(entry: onnx.ValueInfoProto, symbols: Symbols) -> Value:
     """A value of the type and shape that `entry` states."""
     return Value(entry.name, tensor_type(entry.type), symbols.shape(entry.type))
@@ -137,17 +119,20 @@ class _Importer(ControlFlow):
         functions: dict[tuple[str, str, str], onnx.FunctionProto],
         faults: Faults,
         graph: Graph,
+        options: ImportOptions,
         retries: Retries | None = None,
     ) -> None:
         super().__init__(graph, retries or Retries())
+        self._options = options
+        self._builder.round_low_bits = options.round_low_bits
         self._source = source
         self._functions = functions
         self._faults = faults
         self._taken: set[Value] = set()
         self._payloads: dict[str, memoryview | None] = {}
 
-    def run(self, forms: Mapping[str, InputForm], kinds: Mapping[str, Kind], symbols: Symbols) -> Graph:
-        """The graph, whose inputs of these `kinds` have these `forms`; `symbols` names the dimensions."""
+    def run(self, forms: Mapping[str, InputForm], kinds: Mapping[str, Kind]) -> Graph:
+        """The graph, whose inputs of these `kinds` have these `forms`."""
         proto = self._source.proto.graph
         scope = Scope({}, versions_of(self._source.proto.opset_import))
         initial = stored(proto)
@@ -156,6 +141,7 @@ class _Importer(ControlFlow):
         names += [*initial, *(name for node in proto.node for name in node.output if name)]
         for name in names:
             self._graph.unique_name(name)
+        symbols = Symbols(is_shared=self._options.strict_dims)
         self._inputs(proto, scope, initial, symbols, forms, kinds)
         scope.pending = initial
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
@@ -445,7 +431,8 @@ class _Importer(ControlFlow):
                 env[read] = binding.with_values([next(made_of) for _ in binding.values])
             else:
                 env[read] = next(made_of)
-        inner = _Importer(self._source, self._functions, Faults() if faults is None else faults, graph, self._retries)
+        faults = Faults() if faults is None else faults
+        inner = _Importer(self._source, self._functions, faults, graph, self._options, self._retries)
         own = Scope(env, scope.versions, f"{name}/", None, stored(proto))
         found = inner.body(proto, own, stacked=bool(form.formals))
         if found is not None and not form.decides:

@@ -14,10 +14,11 @@ from onnx import TensorProto, helper
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import InputError
-from treadle.frontends.faults import Unsupported
+from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.onnx.describe import type_text
 from treadle.frontends.onnx.foreign import Binding, opaque_bytes, opaque_list, opaque_map, opaque_nothing
 from treadle.frontends.onnx.lists import of_items
+from treadle.frontends.onnx.scope import stored
 from treadle.frontends.onnx.types import DTYPES, FEW_BITS, NARROW, need_tensor_type, with_article
 from treadle.graph.formed_model import InputForm, ObjectInput
 from treadle.graph.shape import Shape
@@ -234,6 +235,23 @@ def _item(kind: onnx.TypeProto) -> TensorInput:
         raise Unsupported(f"it holds {with_article(variant or 'value')}; treadle takes sequences of tensors only")
     need_tensor_type(kind)
     return TensorInput(kind)
+
+
+def kinds_of(proto: onnx.GraphProto, faults: Faults) -> dict[str, Kind]:
+    """Return how each input that is no tensor of core values is taken, by name. Adds faults of inputs to `faults`."""
+    found = {}
+    initial = stored(proto)
+    for entry in proto.input:
+        if entry.name in initial:
+            continue  # before IR version 4 every initialiser is listed as an input too
+        try:
+            kind = kind_of(entry.type)
+        except Fault as fault:
+            faults.add(f"input {entry.name!r}", fault)
+        else:
+            if kind is not None:
+                found[entry.name] = kind
+    return found
 
 
 def object_input(name: str, found: Kind) -> ObjectInput:

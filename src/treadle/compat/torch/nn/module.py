@@ -42,7 +42,6 @@ class Keys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-
 class Module:
     """Base class of models.
 

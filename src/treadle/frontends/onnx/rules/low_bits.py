@@ -16,6 +16,11 @@ from treadle.ops.block_matmul import repacked
 from treadle.ops.op import Array
 from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE
 
+_ROUNDED_BLOCK = 32
+"""The block in which a factor is rounded where weights have one scale a column."""
+_ROUNDED_BLOCKS = (16, 256)
+"""The smallest and the largest block of weights for which ONNX Runtime rounds."""
+
 
 def remember(node: OnnxNode, result: Value, first: int, b: Builder) -> None:
     """Records the constant operands of a DequantizeLinear of 2 or 4 bits, and that its core nodes, number `first` and
@@ -49,13 +54,22 @@ def matmul_of_low_bits(left: Value, right: Value, b: Builder, *, transposed: boo
         if axis != 1 or each % BLOCK_MULTIPLE or scale.shape != (columns, -(-depth // each)):
             return None
     elif scale.size == 1 or (axis == 0 and scale.shape == (columns,)):
-        scale, zero = (np.broadcast_to(table.reshape(-1, 1), (columns, 1)) for table in (scale, zero))
-        each = -(-max(depth, 1) // BLOCK_MULTIPLE) * BLOCK_MULTIPLE
+        each = _ROUNDED_BLOCK if b.round_low_bits else -(-max(depth, 1) // BLOCK_MULTIPLE) * BLOCK_MULTIPLE
+        blocks = -(-max(depth, 1) // each)
+        scale, zero = (np.broadcast_to(table.reshape(-1, 1), (columns, blocks)) for table in (scale, zero))
     else:
         return None
     if 0 in numbers.shape:
         return None
-    return _stored(numbers, scale, zero, each, held.bits).times(left, b, None, rounds=False)
+    return _stored(numbers, scale, zero, each, held.bits).times(
+        left, b, None, rounds=b.round_low_bits and _is_rounded(each)
+    )
+
+
+def _is_rounded(block: int) -> bool:
+    """Whether the other factor is rounded: ONNX Runtime does so for blocks whose size is a power of 2."""
+    smallest, largest = _ROUNDED_BLOCKS
+    return smallest <= block <= largest and not block & (block - 1)
 
 
 def _stored(numbers: Array, scale: Array, zero: Array, block: int, bits: int) -> Stored:
