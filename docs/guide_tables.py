@@ -67,7 +67,21 @@ def tensorflow_names() -> str:
 
 
 _OPSETS = {"": 26, "ai.onnx.ml": 5}
-"""Domain -> the operator set up to which its operators are listed, that of the oldest onnx package treadle takes."""
+"""Domain -> the operator set of the oldest onnx package treadle takes."""
+
+_NEWER = {"": {"CausalConvWithState", "LinearAttention", "SwiGLU"}, "ai.onnx.ml": set[str]()}
+"""Domain -> the operators of newer sets, which newer packages compute: those of onnx 1.23 are listed."""
+
+_PREVIEW = {
+    "ai.onnx.preview": ({"FlexAttention"}, set[str]()),
+    "ai.onnx.preview.training": ({"Adagrad", "Adam", "Momentum"}, {"Gradient"}),
+}
+"""Domain of operators that are no part of the standard yet -> those that the onnx package computes, and others."""
+
+_REASONS = {
+    "the onnx package has no reference for it": ("Gradient", "MaxRoiPool", "Multinomial"),
+}
+"""Why operators of ONNX are refused."""
 
 _STEPS = {"CategoryMapper"}
 """Operators whose rules make Python steps."""
@@ -95,12 +109,19 @@ def onnx_ops() -> str:
         known = {name for name, version in first.items() if version <= _OPSETS[domain]}
         native = set(rules) - _STEPS
         refused = known & _WITHOUT_REFERENCE
-        cells = (_code(sorted(names)) for names in (native, known - native - refused, refused))
+        by_reference = (known - native - refused) | (_NEWER[domain] - native)
+        cells = (_code(sorted(names)) for names in (native, by_reference, refused))
         rows.append((f"`{domain or 'ai.onnx'}`", *cells))
+    rows += [(f"`{domain}`", "", *map(_code, map(sorted, both))) for domain, both in _PREVIEW.items()]
     native = {*microsoft_table.RULES, *microsoft_table.SEARCHES} - _MICROSOFT_STEPS
     refused = _code(sorted(microsoft_refused.REFUSED))
     rows.append(("`com.microsoft`", _code(sorted(native)), _code(sorted(_MICROSOFT_STEPS)), refused))
-    return _table(("domain", "by kernels", "by reference, as Python steps", "refused"), rows)
+    reasons: dict[str, list[str]] = {reason: list(names) for reason, names in _REASONS.items()}
+    for name, reason in sorted(microsoft_refused.REFUSED.items()):
+        reasons.setdefault(reason, []).append(name)
+    why = [(reason, _code(names)) for reason, names in reasons.items()]
+    ways = _table(("domain", "by kernels", "by reference, as Python steps", "refused"), rows)
+    return f"{ways}\n{_table(('refused because', 'operators'), why)}"
 
 
 TABLES: list[tuple[str, str, Callable[[], str]]] = [

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import click
 import pytest
+from onnx import defs
 
 import treadle
 from tests.packaging.sources import ROOT
@@ -55,6 +56,18 @@ def test_the_generated_tables_are_current(page) -> None:
     writer = runpy.run_path(str(ROOT / "docs" / "guide_tables.py"))
 
     assert writer["with_tables"](page.name, guide) == guide
+
+
+def test_every_operator_is_in_the_table() -> None:
+    """Those of all domains that the installed onnx package knows; every one that is refused has a reason."""
+    guide = (ROOT / "docs" / "guide" / "onnx.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([\w.]+)` \|(.*)\|$", guide, re.MULTILINE))
+    for schema in defs.get_all_schemas_with_history():
+        assert f"`{schema.name}`" in rows[schema.domain or "ai.onnx"], schema.name
+    reasons = "".join(re.findall(r"^\| [^`|]+ \|((?: `\w+`)+) \|$", guide, re.MULTILINE))
+    for domain, cells in rows.items():
+        for name in re.findall(r"`\w+`", cells.split("|")[2]):
+            assert name in reasons, (domain, name)
 
 
 ELSEWHERE = {
