@@ -13,3 +13,6 @@ class ImportOptions(NamedTuple):
 
     strict_dims: bool = True
     round_low_bits: bool = False
+
+
+DEFAULTS = ImportOptions()

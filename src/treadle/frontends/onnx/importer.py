@@ -27,7 +27,7 @@ from treadle.frontends.onnx.foreign import (
 )
 from treadle.frontends.onnx.from_bytes import numbers_of_bytes
 from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
-from treadle.frontends.onnx.import_options import ImportOptions
+from treadle.frontends.onnx.import_options import DEFAULTS, ImportOptions
 from treadle.frontends.onnx.lists import TensorList, of_stack, stack_of
 from treadle.frontends.onnx.loops import Imported, Retries
 from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
@@ -59,7 +59,7 @@ _FIRST_SCAN = 9
 _RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
 
-def import_model(source: Source, options: ImportOptions) -> Graph | FormedModel:
+def import_model(source: Source, options: ImportOptions = DEFAULTS) -> Graph | FormedModel:
     """The Graph of a parsed model; if inputs are no tensors, what makes one for each form of these.
 
     Graph inputs, outputs and nodes keep their names; nameless nodes are called `<op>_<index>`.
