@@ -20,7 +20,9 @@ def listed(domain: str) -> list[set[str]]:
     return [set(re.findall("`([^`]+)`", cell)) for cell in row.split("|")[2:5]]
 
 
-@pytest.mark.parametrize(("domain", "own"), [("ai.onnx", set()), ("ai.onnx.ml", {"CastMap", "CategoryMapper", "ZipMap"})])
+@pytest.mark.parametrize(
+    ("domain", "own"), [("ai.onnx", set()), ("ai.onnx.ml", {"CastMap", "CategoryMapper", "ZipMap"})]
+)
 def test_the_onnx_package_computes_what_is_by_reference(domain: str, own: set[str]) -> None:
     """And not what is refused; `own` are Python steps of treadle's."""
     _, reference, refused = listed(domain)
