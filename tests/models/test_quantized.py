@@ -163,7 +163,7 @@ def test_conv_integer_multiplies_bytes_whatever_the_zero_point_of_weights(w_zero
     each = w.astype(np.int64) - w_zero.astype(np.int64).reshape(-1, 1, 1, 1)
     np.testing.assert_array_equal(found, convolved(x.astype(np.int64) - 77, each, pads, 2, 1))
     specs = [call.spec for plan in session.plans() for call in plan.calls if call.op == "conv"]
-    assert [spec for spec in specs if isinstance(spec, DirectConvSpec) and spec.vnni]
+    assert [spec for spec in specs if isinstance(spec, DirectConvSpec) and (spec.vnni or spec.words)]
 
 
 @pytest.mark.parametrize("depth", [5, 64, 300, 2048])

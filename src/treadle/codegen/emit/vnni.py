@@ -1,12 +1,10 @@
 """VNNI dot products: four neighbouring bytes along the summed axis, multiplied and added to a sum of 32 bits.
 
-They are one instruction where the CPU has AVX512_VNNI or AVX_VNNI. Elsewhere 16-bit numbers are multiplied, with the
-same results: sums are exact modulo 2 ** 32 either way.
+They are one instruction where the CPU has AVX512_VNNI or AVX_VNNI. Elsewhere bytes are widened, and pairs of 16-bit
+numbers are multiplied, with the same results: sums are exact modulo 2 ** 32 either way.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from llvmlite import ir
 
@@ -15,45 +13,23 @@ from treadle.codegen.emit.types import I8, I16, I32, lanes_of
 from treadle.codegen.emit.vectors import like, opaque, splat
 from treadle.dtypes import i32
 
-Factor = tuple[ir.Value, ...]
-"""A factor as it is multiplied: one vector of four bytes a lane, or two whose lanes are every other byte in 16 bits."""
-
 _MADD = {64: "avx512.pmaddw.d.512", 32: "avx2.pmadd.wd", 16: "sse2.pmadd.wd"}
 """Bytes of a vector -> the instruction that multiplies 16-bit numbers and adds neighbouring products."""
 
 _SIGN_BITS = -0x7F7F7F80
-_LOW_BYTES = 0x00FF00FF
 
 
-def load_vnni_left(k: Kernel, base: ir.Value, index: Index, lanes: int, *, signed: bool) -> Factor:
+def load_vnni_left(k: Kernel, base: ir.Value, index: Index, lanes: int, *, signed: bool) -> ir.Value:
     """Returns the four bytes base[index] in every lane, as a left factor; 128 is added to `signed` bytes."""
     value = splat(k, k.b.load(k.at(base, index, i32), align=1, typ=I32), lanes)
-    if signed:
-        value = k.b.xor(value, like(value, _SIGN_BITS))
-    if k.target.has_vnni:
-        return (value,)
-    high = k.b.lshr(value, like(value, 8))
-    return tuple(k.b.and_(half, like(half, _LOW_BYTES)) for half in (value, high))
+    return k.b.xor(value, like(value, _SIGN_BITS)) if signed else value
 
 
-def vnni_right(k: Kernel, value: ir.Value) -> Factor:
-    """Returns lanes of four signed bytes as a right factor."""
-    if k.target.has_vnni:
-        return (value,)
-    halves = k.b.bitcast(value, ir.VectorType(I16, 2 * lanes_of(value.type)))
-    low = k.b.ashr(k.b.shl(halves, like(halves, 8)), like(halves, 8))
-    return low, k.b.ashr(halves, like(halves, 8))
-
-
-def vnni_dot(k: Kernel, left: Sequence[ir.Value], right: Sequence[ir.Value], addend: ir.Value) -> ir.Value:
+def vnni_dot(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir.Value:
     """Returns addend + the products of the unsigned bytes of `left` and the signed bytes of `right`, lane by lane."""
     type_ = addend.type
-    if k.target.has_vnni:
-        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes_of(type_)}"
-        return k.b.call(k.intrinsic(name, type_, type_, type_, type_), [addend, left[0], right[0]])
-    for low, high in zip(left, right, strict=True):
-        addend = dot_of_pairs(k, low, high, addend)
-    return addend
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes_of(type_)}"
+    return k.b.call(k.intrinsic(name, type_, type_, type_, type_), [addend, left, right])
 
 
 def load_widened_pairs(k: Kernel, base: ir.Value, half: int, lanes: int) -> ir.Value:

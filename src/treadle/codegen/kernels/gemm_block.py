@@ -153,13 +153,13 @@ class RegisterBlock:
         return [*sums, *pointers, k.at(b, k.mul(factors.b_depth, steps), dtype)]
 
     def _dot_of_bytes(self, k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir.Value:
-        return dot_of_pairs(k, left, right, addend) if self.widened else vnni_dot(k, (left,), (right,), addend)
+        return dot_of_pairs(k, left, right, addend) if self.widened else vnni_dot(k, left, right, addend)
 
     def _left(self, row: ir.Value, along: Index) -> ir.Value:
         """Element `along` of the left factor's row at `row`, in every lane."""
         k = self.k
         if self.vnni and not self.widened:
-            return load_vnni_left(k, row, along, self.lanes, signed=self.vnni == "signed")[0]
+            return load_vnni_left(k, row, along, self.lanes, signed=self.vnni == "signed")
         return splat(k, load(k, row, along, self.dtype), self.lanes)
 
     def _right(self, row: ir.Value, column: int, half: int) -> ir.Value:

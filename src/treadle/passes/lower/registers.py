@@ -6,14 +6,14 @@ from treadle.plan.target import Target
 
 
 def sum_registers(target: Target, *, vnni: bool = False) -> int:
-    """Returns the vector registers for sums and factors of a register block, with `vnni` of VNNI dot products.
+    """Returns the vector registers for sums and factors of a register block, with `vnni` of bytes.
 
-    Without fused multiply-adds a product takes one register before it is added; VNNI dot products that are emulated
-    take four.
+    Without one instruction for both, a product takes a register before it is added. SSE overwrites one of its factors.
     """
+    is_generic = target.isa == "generic"
     if vnni and not target.has_vnni:
-        return target.registers - 4
-    return target.registers - (target.isa == "generic")
+        return target.registers - 1 - is_generic
+    return target.registers - is_generic
 
 
 def pair_registers(target: Target) -> int:

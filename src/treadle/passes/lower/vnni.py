@@ -22,6 +22,14 @@ def pack_bytes(values: Array, axis: int) -> Array:
     return np.moveaxis(packed, -1, axis)
 
 
+def pack_words(values: Array, axis: int) -> Array:
+    """i8 [.., n, ..] -> i32 [.., n / 2, ..]: elements 2 i (lower 16 bits) and 2 i + 1 of `axis`, padded with zeros."""
+    moved = np.moveaxis(values, axis, -1).astype(np.int16)
+    if moved.shape[-1] % 2:
+        moved = np.pad(moved, [(0, 0)] * (moved.ndim - 1) + [(0, 1)])
+    return np.moveaxis(np.ascontiguousarray(moved).view(np.dtype("<i4")), -1, axis)
+
+
 def split_pairs(packed: Array, lanes: int) -> Array:
     """The first two bytes of every `lanes` elements of i32, then the last two of them: each half is widened at once.
 

@@ -53,8 +53,16 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
     fast = None if tilings == (None,) else lower_variants(node, shape, tilings, ctx)
     if fast is not None:
         return fast
+    return _direct_or_pooled(node, shape, ctx)
+
+
+def _direct_or_pooled(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """Returns the calls of direct convolution, whose last one computes a max pooling of its result if that gains."""
     direct = lower_direct(node, shape, ctx)
-    return direct and (lower_pooled(node, shape, direct[0], ctx) or direct)
+    if direct is None:
+        return None
+    *widening, conv = direct
+    return [*widening, *(lower_pooled(node, shape, conv, ctx) or [conv])]
 
 
 def blocked_output(node: Node, target: Target) -> Blocked | None:

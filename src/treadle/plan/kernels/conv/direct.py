@@ -17,8 +17,8 @@ class DirectConvSpec(ConvRowsSpec):
     """Parameters. Pointers: out, x, packed weights, bias (if `bias`), padding (if `padded`), operands of the epilogue,
     the constant to prefetch (if `prefetches_constant`).
 
-    An element of x and of the weights is one channel, two with `bf16_dot` (in a row-major x: two columns), four with
-    `vnni`. Numbers of channels and strides of x count elements; in a row-major x, where `bf16_dot` reads two
+    An element of x and of the weights is one channel, two with `bf16_dot` (in a row-major x: two columns) and `words`,
+    four with `vnni`. Numbers of channels and strides of x count elements; in a row-major x, where `bf16_dot` reads two
     columns at once, they count single bf16.
     """
 
@@ -28,6 +28,8 @@ class DirectConvSpec(ConvRowsSpec):
     """x is bf16, multiplied by bf16 dot products; `dtype` is f32."""
     vnni: str
     """`unsigned` or `signed`, the bytes of x, multiplied by VNNI dot products; `dtype` is i32. Else empty."""
+    words: bool
+    """x is i16, multiplied in pairs; `dtype` is i32."""
     padded: bool
     """What lies outside the input is read from a row of padding instead of left out."""
     vectors: int

@@ -12,7 +12,7 @@ from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, load_masked, prefetch, store
 from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar
 from treadle.codegen.emit.vectors import constant, multiply_add, opaque, splat, take, zeros
-from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
+from treadle.codegen.emit.vnni import dot_of_pairs, load_vnni_left, vnni_dot
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.rows import over_columns
 from treadle.dtypes import bf16
@@ -104,12 +104,12 @@ class RegisterBlock:
         self.prefetch_lines = spec.prefetch_lines
         self.plain_input, self.passes, self.bias = spec.plain_input, spec.passes, spec.bias
         self.vnni = spec.vnni
-        self.block = self.lanes // (4 if self.vnni else 2 if spec.bf16_dot else 1)
+        self.block = self.lanes // (4 if self.vnni else 2 if spec.bf16_dot or spec.words else 1)
         self.pixel = 1 if self.plain_input else self.block
         self.two_columns = spec.bf16_dot and self.plain_input
         self.columns = spec.columns
         self.source = spec.input_dtype
-        self.multiply_add = bf16_dot if spec.bf16_dot else multiply_add
+        self.multiply_add = bf16_dot if spec.bf16_dot else dot_of_pairs if spec.words else multiply_add
         self.used_once = spec.bf16_dot and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(spec.padding_pointer) if spec.padded else None
         self.constant = k.pointer(spec.prefetch_pointer) if spec.prefetches_constant else None
@@ -377,12 +377,11 @@ class RegisterBlock:
         if not any(inside) and self.pad is None:
             return
         factors = [
-            vnni_right(k, load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes))
-            for v in range(self.vectors)
+            load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes) for v in range(self.vectors)
         ]
         if column and self.columns > 1:
             x = loaded_again(k, x)
-        padding: Factor | None = None
+        padding: ir.Value | None = None
         for p, is_inside in enumerate(inside):
             if is_inside:
                 position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from treadle.dtypes import i32
 from treadle.graph.dim import ceil_div, computed, hint_of, maximum
 from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes
@@ -30,13 +31,13 @@ def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums
     """
     target, lanes = ctx.target, factors.lanes
     halves = target.isa == "avx512" and factors.each == 1
-    row = row_tiling(shape, lanes, sum_registers(target, vnni=factors.vnni), halves=halves)
+    row = row_tiling(shape, lanes, sum_registers(target, vnni=factors.dtype == i32), halves=halves)
     if row is None:
         return None
     panel = row.vectors * lanes
     groups = -(-shape.outputs // panel)
     channels = factors.channels(shape)
-    in_passes = sums_fit and not factors.plain and not factors.vnni and not row.checked
+    in_passes = sums_fit and not factors.plain and factors.dtype != i32 and not row.checked
     units = row.blocks if row.flat else shape.out_size[0]
     x_bytes = _x_bytes(shape, factors, row, target)
     unit_chunks, units_per_chunk, groups_per_chunk = _partition(
@@ -97,7 +98,7 @@ def _partition(
 
     `x_bytes`: what reading all of x is like.
     """
-    total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.each, 0.0, EFFICIENCY)
+    total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.rate, 0.0, EFFICIENCY)
     weights = 4 * elements(factors.weights.static_shape) // factors.each
     args = units, groups, total, weights, x_bytes, ctx.machine.l3_shared_bytes_per_ns
     known: Any = map(hint_of, args)

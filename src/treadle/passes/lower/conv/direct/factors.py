@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from treadle.dtypes import DType, bf16, i32
+from treadle.dtypes import DType, bf16, f32, i32
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.value import Value
@@ -18,8 +18,9 @@ from treadle.plan.target import Target
 class Factors:
     """The input and the weights as their kernel reads them.
 
-    `dtype` is that of the sums and of the elements that are multiplied. An element is `each` channels: two bf16, or
-    four bytes. `lanes` is the block of the output's channels, `zero` the zero point of the input's bytes.
+    `dtype` is that of the sums and of the elements that are multiplied. An element is `each` channels: two bf16, four
+    bytes, or two words of 16 bits, to which bytes are widened where the CPU has no VNNI. `lanes` is the block of the
+    output's channels, `zero` the zero point of the input's bytes.
     """
 
     x: Value
@@ -30,12 +31,13 @@ class Factors:
     zero: int
 
     @staticmethod
-    def of(node: Node) -> Factors:
+    def of(node: Node, target: Target) -> Factors:
         """Returns the factors of a `conv` node whose output is blocked."""
         x, weights, layout = node.operand(0), node.operand(1), node.output.layout
         assert isinstance(layout, Blocked), "direct convolution writes blocked"
         dtype = i32 if weights.dtype in BYTES else weights.known_dtype
-        each = 4 if x.dtype in BYTES else 2 if x.dtype == bf16 else 1
+        of_bytes = x.dtype in BYTES
+        each = 4 if of_bytes and target.has_vnni else 2 if of_bytes or x.dtype == bf16 else 1
         return Factors(x, weights, dtype, each, layout.block, node.attrs.get("zero", 0))
 
     @property
@@ -46,12 +48,22 @@ class Factors:
     @property
     def bf16_dot(self) -> bool:
         """Whether elements are multiplied by bf16 dot products."""
-        return self.each == 2
+        return self.each == 2 and self.dtype == f32
+
+    @property
+    def words(self) -> bool:
+        """Whether elements are pairs of words, which `widened` input consists of."""
+        return self.each == 2 and self.dtype == i32
 
     @property
     def vnni(self) -> bool:
         """Whether elements are multiplied by VNNI dot products."""
         return self.each == 4
+
+    @property
+    def rate(self) -> int:
+        """Products that take as long as one of f32; those of words take two instructions for two of them."""
+        return 1 if self.words else self.each
 
     @property
     def block(self) -> int:
@@ -69,7 +81,7 @@ class Factors:
 
     def have_kernel(self, shape: ConvShape, target: Target) -> bool:
         """Whether weights can be packed, and `target` has instructions for elements in this order."""
-        if self.weights.data is None or (self.vnni and self.plain):
+        if self.weights.data is None or (self.plain and (self.vnni or self.words)):
             return False
         if not self.bf16_dot:
             return True

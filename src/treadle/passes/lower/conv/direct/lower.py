@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from treadle.dtypes import i16
 from treadle.graph.dim import is_expression
+from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
@@ -13,6 +17,7 @@ from treadle.passes.lower.conv.direct.operands import Operands, direct_operands
 from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.rows import EFFICIENCY
 from treadle.passes.lower.conv.shape import ConvShape
+from treadle.passes.lower.elementwise import lower_expr
 from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import NoArgs
@@ -24,10 +29,17 @@ _FEW_UNITS = 20
 
 
 def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Returns one call. None if the kernel cannot read the factors, the bias or an operand of the epilogue."""
-    x, out, factors = node.operand(0), node.output, Factors.of(node)
+    """Returns the call of the kernel, behind one that widens bytes where the CPU has no VNNI.
+
+    None if the kernel cannot read the factors, the bias or an operand of the epilogue.
+    """
+    out, factors = node.output, Factors.of(node, ctx.target)
     if not factors.have_kernel(shape, ctx.target):
         return None
+    widening: list[Call] = []
+    if factors.words:
+        factors, widening = _widened(node, factors, ctx)
+    x = factors.x
     sums_fit = out.dtype == factors.dtype
     tiling = choose_tiling(shape, factors, ctx, sums_fit=sums_fit)
     operands = None if tiling is None else direct_operands(node, shape, factors, tiling, ctx)
@@ -36,6 +48,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     flops = 2.0 * shape.multiply_adds
     can_prefetch = tiling.row.flat and not factors.plain and not tiling.has_passes
     return [
+        *widening,
         ctx.call(
             node,
             _spec(shape, factors, tiling, operands, ctx.target),
@@ -44,11 +57,23 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             args=_args(shape, factors, tiling, operands.epilogue.image_stride(out, ctx)),
             chunks=tiling.chunks,
             flops=flops,
-            cost=ctx.flops_ns(flops / factors.each, nbytes(x) + nbytes(out), EFFICIENCY),
+            cost=ctx.flops_ns(flops / factors.rate, nbytes(x) + nbytes(out), EFFICIENCY),
             scratch=0 if sums_fit else tiling.row.widest * tiling.panel * factors.dtype.size,
             prefetch_channels=shape.images * tiling.units * tiling.groups * tiling.channels if can_prefetch else 0,
         )
     ]
+
+
+def _widened(node: Node, factors: Factors, ctx: LowerContext) -> tuple[Factors, list[Call]]:
+    """Returns the factors with an input of words without its zero point, and the call that makes it."""
+    x = factors.x
+    words = ctx.temporary(f"{x.name}.words", i16, x.static_shape)
+    words.layout = x.layout
+    steps = (Step("cast", (0,), i16), Step("const", (), i16, factors.zero), Step("sub", (1, 2), i16))
+    expr = Expr((x.known_dtype,), steps, (3,)) if factors.zero else Expr((x.known_dtype,), steps[:1], (1,))
+    calls = lower_expr(node, expr, (words,), [x], ctx)
+    assert calls is not None, "every kernel can cast bytes to words"
+    return replace(factors, x=words, zero=0), calls
 
 
 def _spec(shape: ConvShape, factors: Factors, tiling: Tiling, operands: Operands, target: Target) -> DirectConvSpec:
@@ -58,6 +83,7 @@ def _spec(shape: ConvShape, factors: Factors, tiling: Tiling, operands: Operands
         dtype=factors.dtype,
         bf16_dot=factors.bf16_dot,
         vnni=signedness(factors.x) if factors.vnni else "",
+        words=factors.words,
         padded=padded,
         lanes=lanes,
         vectors=row.vectors,

@@ -15,7 +15,7 @@ from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.direct.weights import pack_direct, pack_plain_input
 from treadle.passes.lower.conv.epilogue import EpilogueOperands, epilogue_operands, zeros
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.vnni import pack_bytes
+from treadle.passes.lower.vnni import pack_bytes, pack_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ def _packed(shape: ConvShape, factors: Factors, panel: int, ctx: LowerContext) -
         four = data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
         if factors.vnni:
             four = pack_bytes(four, axis=1)
+        elif factors.words:
+            four = pack_words(four, axis=1)
         elif factors.bf16_dot:
             four = pack_bf16(four, axis=3 if plain else 1)
         return pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, factors.block)
