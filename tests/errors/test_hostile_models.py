@@ -48,6 +48,27 @@ def test_shapes_no_tensor_can_have(op: str, shape: list[int], said: str) -> None
         stated_by_an_input.run({"x": ONE, "s": np.array(shape)})
 
 
+@pytest.mark.parametrize(
+    ("op", "node"),
+    [
+        ("x2 = Unsqueeze (x, zero) x4 = Unsqueeze (x2, zero) y = Resize (x4, , scales)", "resize"),
+        ("n = Shape (x) m = Mul (n, big) s = Concat <axis = 0> (m, m) y = ConstantOfShape (s)", "constant_of_shape"),
+    ],
+)
+def test_open_sizes_no_tensor_can_have(op: str, node: str) -> None:
+    """
+    The error names the node, and other sizes go on.
+    """
+    given = "<int64[1] zero = {0}, int64[1] big = {1048576}, float[3] scales = {1.0, 1.0, 1000000.0}>"
+    limited = session(f"g (float[n] x) => (float y) {given} {{ {op} }}")
+
+    for _ in range(2):
+        with pytest.raises(LimitError, match=rf"node .* \({node}\): .* elements"):
+            limited.run({"x": np.zeros(4_000_000, np.float32)})
+    with pytest.raises(LimitError):
+        limited.run({"x": np.zeros(3_000_000, np.float32)})
+
+
 def test_tiles_no_tensor_can_have() -> None:
     """
     Repeats are multiplied with the shape before anything is repeated.

@@ -9,6 +9,7 @@ from treadle.codegen.artifact_record import Resources
 from treadle.codegen.assemble import buffers_of, control_form, python_call, sizes_of, specs_of, successors_of
 from treadle.codegen.build import build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
+from treadle.graph.shape import is_open
 from treadle.plan.binder import Encoder, Slot
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Rest
@@ -105,6 +106,11 @@ class _Slots:
             encoder.at_least(-symbol, -int(symbol.most)) for symbol in symbols if symbol.most < MOST_ELEMENTS
         ]
         self.guards += [encoder.guard(guard) for guard in facts.guards]
+        self.guards += [
+            encoder.elements_at_most(port.shape, MOST_ELEMENTS)
+            for port in plan.outputs
+            if not port.sized_in_run and is_open(port.shape)
+        ]
         self.pointers: list[list[tuple[int, Slot]]] = []
         self.args: list[list[Slot]] = []
         for call in plan.calls:

@@ -15,6 +15,9 @@ StaticShape = tuple[int, ...]
 """A shape to compute with: numbers and expressions, which type checkers see as `int`."""
 
 _MAX_ELEMENTS = 1 << 40
+_MOST_SAMPLED = 1 << 59
+"""Elements for the sizes that expressions are compiled for, so that bytes and costs stay integers of 64 bits."""
+
 _MAX_RANK = 64
 """As many dimensions as NumPy's arrays can have."""
 
@@ -41,7 +44,8 @@ def elements(shape: Iterable[int]) -> int:
     """The product of `shape`'s dimensions, the only place where dimensions are multiplied up.
 
     Raises ShapeError for a negative dimension, LimitError if there are more than 64 dimensions or 2**40 elements, or if
-    there would be if no dimension were 0: strides are as large as that. Binding counts what expressions give.
+    there would be if no dimension were 0: strides are as large as that. Binding counts what expressions give; while
+    compiling, only what no arithmetic could hold is refused.
     """
     dims = tuple(shape)
     if are_numbers(dims) and min(dims, default=1) > 0 and len(dims) <= _MAX_RANK:
@@ -61,6 +65,8 @@ def elements(shape: Iterable[int]) -> int:
         span = total if at_least(total, 1) else math.prod(maximum(dim, 1) for dim in dims)
         but = ", not counting dimensions of 0" if total == 0 else ""
         raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")
+    if hint_of(total) > _MOST_SAMPLED:
+        raise LimitError(f"shape {list(dims)} has {hint_of(total)} elements for the sizes that it is compiled for")
     if len(dims) > _MAX_RANK:
         raise LimitError(f"shape {list(dims)} has {len(dims)} dimensions; at most {_MAX_RANK} are allowed")
     return total

@@ -6,7 +6,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import GraphError, InputError, KernelError, ShapeError, TreadleError
+from treadle.errors import GraphError, InputError, KernelError, LimitError, ShapeError, TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, is_open, is_static, text
@@ -58,14 +58,14 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
 
     Where an operand's shape is not known, the outputs' are None. A `call` without a shape rule gives
     an empty list, unless the front end has stated the dtypes of all its outputs. Raises ShapeError,
-    naming the node and its op, if the operands do not fit; GraphError as `definition`.
+    naming the node and its op, if the operands do not fit, and LimitError likewise; GraphError as `definition`.
     """
     op = definition(node)
     if any(info is not None and info.shape is None for info in infos) and node.op != "call":
         return [Info(dtype, None) for dtype in result_dtypes(node, infos)]
     try:
         found = op.infer(node.attrs, infos, len(node.outputs))
-    except ShapeError as error:
+    except (ShapeError, LimitError) as error:
         raise type(error)(str(error), node.place, node.name) from error
     except KeyError as error:
         raise GraphError(f"attribute {error} is missing", node.place, node.name) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,11 @@ class Encoder:
         """Returns the slot of 1 where `size` is `number` or more, else 0."""
         below = self._result("is_negative", self._result("sub", self.integer(size), self.integer(number)))
         return self._result("not", below)
+
+    def elements_at_most(self, shape: Sequence[int], number: int) -> Slot:
+        """Returns the slot of 1 where an array of `shape`, which has an axis, has at most `number` elements, else 0."""
+        count = reduce(partial(self._result, "mul"), map(self.integer, shape))
+        return self._result("not", self._result("is_negative", self._result("sub", self.integer(number), count)))
 
     def finish(self) -> Operations:
         """Returns all operations; `number_of` says which slot has which number."""
