@@ -456,6 +456,7 @@ class Staged:
         known.update(zip(self.region.keeps, results, strict=True))
         for node, function in zip(self.region.dynamic, self.functions, strict=True):
             function.run(partial(run_reference, node, known), team, request)
+            request.check()
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)

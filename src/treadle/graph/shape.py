@@ -18,7 +18,7 @@ _MAX_ELEMENTS = 1 << 40
 _MOST_SAMPLED = 1 << 59
 """Elements for the sizes that expressions are compiled for, so that bytes and costs stay integers of 64 bits."""
 
-_MAX_RANK = 64
+MAX_RANK = 64
 """As many dimensions as NumPy's arrays can have."""
 
 
@@ -48,7 +48,7 @@ def elements(shape: Iterable[int]) -> int:
     compiling, only what no arithmetic could hold is refused.
     """
     dims = tuple(shape)
-    if are_numbers(dims) and min(dims, default=1) > 0 and len(dims) <= _MAX_RANK:
+    if are_numbers(dims) and min(dims, default=1) > 0 and len(dims) <= MAX_RANK:
         product = math.prod(dims)
         if product <= _MAX_ELEMENTS:
             return product
@@ -67,8 +67,8 @@ def elements(shape: Iterable[int]) -> int:
         raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")
     if hint_of(total) > _MOST_SAMPLED:
         raise LimitError(f"shape {list(dims)} has {hint_of(total)} elements for the sizes that it is compiled for")
-    if len(dims) > _MAX_RANK:
-        raise LimitError(f"shape {list(dims)} has {len(dims)} dimensions; at most {_MAX_RANK} are allowed")
+    if len(dims) > MAX_RANK:
+        raise LimitError(f"shape {list(dims)} has {len(dims)} dimensions; at most {MAX_RANK} are allowed")
     return total
 
 

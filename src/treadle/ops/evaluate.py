@@ -9,9 +9,10 @@ from treadle.dtypes import DType
 from treadle.errors import GraphError, InputError, KernelError, LimitError, ShapeError, TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import elements, is_open, is_static, text
+from treadle.graph.shape import are_numbers, elements, is_open, is_static, text
 from treadle.graph.value import Value
 from treadle.ops.bodies import INTERPRETER
+from treadle.ops.bounds import check_bounds
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.ops.op import Array, Attrs, Info, OpDef
 from treadle.ops.sizes import evaluate_on_sizes
@@ -58,13 +59,18 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
 
     Where an operand's shape is not known, the outputs' are None. A `call` without a shape rule gives
     an empty list, unless the front end has stated the dtypes of all its outputs. Raises ShapeError,
-    naming the node and its op, if the operands do not fit, and LimitError likewise; GraphError as `definition`.
+    naming the node and its op, if the operands do not fit, LimitError if an attribute or a result is too large;
+    GraphError as `definition`.
     """
     op = definition(node)
     if any(info is not None and info.shape is None for info in infos) and node.op != "call":
         return [Info(dtype, None) for dtype in result_dtypes(node, infos)]
     try:
+        check_bounds(node.op, node.attrs)
         found = op.infer(node.attrs, infos, len(node.outputs))
+        for info in found:
+            if info.shape is not None and are_numbers(info.shape):
+                elements(info.shape)
     except (ShapeError, LimitError) as error:
         raise type(error)(str(error), node.place, node.name) from error
     except KeyError as error:

@@ -8,6 +8,7 @@ from onnx import AttributeProto, TensorProto
 
 from treadle.errors import LimitError
 from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.onnx.attribute_bounds import check_attributes
 from treadle.frontends.onnx.formal import Signature
 from treadle.frontends.onnx.functions import Functions, Key, key_of
 from treadle.frontends.onnx.microsoft import DOMAIN as MICROSOFT
@@ -188,6 +189,7 @@ class _Checker:
 
     def _node(self, node: onnx.NodeProto, name: str, versions: dict[str, int]) -> None:
         where = place(node, name)
+        check_attributes(node, name)
         for attribute in node.attribute:
             for tensor in _tensors(attribute):
                 self._tensor(tensor, f"{where}: attribute {attribute.name!r}", keep_external=False)

@@ -56,7 +56,7 @@ from treadle.graph.value import Value
 _FIRST_SCAN = 9
 """The operator set in which Scan lost its batches."""
 
-_RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
+RULES_OF = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
 
 def import_model(source: Source, options: ImportOptions = DEFAULTS) -> Graph | FormedModel:
@@ -330,7 +330,7 @@ class _Importer(ControlFlow):
         controlled = self._controlled(node, name, scope) if domain == "" else None
         if controlled is not None:
             return controlled
-        rule = _RULES.get(domain, {}).get(node.op)
+        rule = RULES_OF.get(domain, {}).get(node.op)
         results = None if rule is None else rule(node, self._builder)
         return [results] if isinstance(results, Value) else results
 
