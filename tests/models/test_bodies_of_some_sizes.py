@@ -62,6 +62,46 @@ twice (float[length] x) => (float[few] y, int64[1] count)
 """
 """Sizes that depend on data follow sizes that depend on data."""
 
+DECODER = """
+<ir_version: 8, opset_import: ["" : 17]>
+decoder (float[frames, width] frames_, float[width, labels] weights) => (int64[count] tokens)
+{
+  zero = Constant<value = int64 {0}>()
+  none = Constant<value = int64[1] {0}>()
+  sizes = Shape(frames_)
+  limit = Gather(sizes, zero)
+  yes = Constant<value = bool {1}>()
+  begin = ConstantOfShape<value = int64[1] {0}>(none)
+  tokens = Loop(limit, yes, begin)
+    <body = frame (int64 i, bool on, int64[n] before) => (bool again, int64[m] after)
+    {
+      again = Identity(on)
+      first = Gather(frames_, i)
+      most = Constant<value = int64 {3}>()
+      go = Constant<value = bool {1}>()
+      after, last = Loop(most, go, before, first)
+        <body = token (int64 j, bool on_, int64[p] found, float[width] state)
+          => (bool more, int64[q] longer, float[width] next)
+        {
+          scores = MatMul(state, weights)
+          best = ArgMax<axis = 0, keepdims = 1>(scores)
+          blank = Constant<value = int64[1] {0}>()
+          is_blank = Equal(best, blank)
+          is_token = Not(is_blank)
+          more = Squeeze(is_token)
+          longer = If(more)
+            <then_branch = appends () => (int64[r] one) { one = Concat<axis = 0>(found, best) },
+             else_branch = keeps () => (int64[s] same) { same = Identity(found) }>
+          turned = Neg(state)
+          factor = Constant<value = float {0.7}>()
+          next = Mul(turned, factor)
+        }>
+    }>
+}
+"""
+"""As RNN-T decoders do: for each frame a loop that ends at the first blank; a branch in it appends. The shape that
+Squeeze without axes is given is known, so it keeps ranks."""
+
 
 def positive(count: int) -> dict[str, Any]:
     """Returns an x with so many positive elements."""
@@ -88,6 +128,16 @@ def test_a_loop_without_iterations_need_not_fit(counts: tuple[int, ...]) -> None
     session = treadle.Session(model)
     for count in counts:
         assert_agrees(session, model, positive(count))
+    assert python_steps(session) == []
+
+
+def test_a_loop_in_a_loop_whose_branch_appends() -> None:
+    model = onnx.parser.parse_model(DECODER)
+    session = treadle.Session(model)
+    rng = np.random.default_rng(4)
+    for frames in (6, 11, 1):
+        made = {"frames_": rng.standard_normal((frames, 4)), "weights": rng.standard_normal((4, 3))}
+        assert_agrees(session, model, {name: array.astype(np.float32) for name, array in made.items()})
     assert python_steps(session) == []
 
 

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
+from treadle.errors import ShapeError
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.dim import RealExpr, atoms_of, equals, is_expression
+from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, are_numbers, is_open, normalize_axis
+from treadle.graph.value import Value
 from treadle.ops.bodies import infer_body
 from treadle.ops.evaluate import has_expressions, with_value
 from treadle.ops.loop import body_infos
@@ -30,13 +33,15 @@ _MOST_ATOMS = 64
 """An expression of more atoms counts as unknown."""
 
 
-def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis) -> list[Info]:
+def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis, deep: int = 0) -> list[Info]:
     """Infer `node` once, or once for each case where its shape rule asks what is not certain.
 
     Args:
         node: The node. A result without a dtype gets it.
         infos: What is known of its operands: shapes and small values, with expressions of `facts`.
         facts: Whose symbols stand for what is not known.
+        deep: In how many bodies inside one another each node is inferred so. Further ones are inferred as a whole,
+            which finds less. Time grows with a power of it.
 
     Returns:
         What is known of its results; an empty list if nothing is. Dimensions that are not the same in all cases, or
@@ -52,8 +57,43 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis)
     else:
         results = certain_results(lambda: _inferred(node, infos), facts)
     if node.op == "loop" and any(info.shape is None for info in results):
-        return _with_ranks(node, infos, results, facts)
+        return _with_ranks(node, infos, results, facts, deep)
+    if node.op == "branch" and deep and any(info.shape is None for info in results):
+        return _of_both_sides(node, infos, results, facts, deep)
     return [Info(info.dtype, _ranked(node, infos, facts)) if info.shape is None else info for info in results]
+
+
+def certain_body(graph: Graph, operands: Sequence[Info | None], facts: CaseAnalysis, deep: int) -> list[Info]:
+    """Infer the nodes of `graph`, each as certain_infos() does.
+
+    Args:
+        graph: A body, or another graph.
+        operands: What is known of its inputs.
+        facts: Whose symbols stand for what is not known.
+        deep: As in certain_infos(); this body counts.
+
+    Returns:
+        What is known of its outputs; an empty list if nothing is.
+
+    Raises:
+        ShapeError, LimitError, KernelError: The operands do not fit, whatever the sizes are.
+    """
+    if not deep:
+        return certain_results(partial(infer_body, graph, operands), facts)
+    infos = dict(zip(graph.inputs, operands, strict=True))
+
+    def info(value: Value | None) -> Info | None:
+        if value is None or value.data is None:
+            return None if value is None else infos[value]
+        return Info(value.known_dtype, value.data.shape, value.data)
+
+    for node in graph.nodes:
+        found = certain_infos(node, list(map(info, node.inputs)), facts, deep - 1)
+        if not found:
+            return []
+        infos.update(zip(node.outputs, found, strict=True))
+    outputs = list(map(info, graph.outputs))
+    return [output for output in outputs if output is not None]
 
 
 def _is_fixed(info: Info) -> bool:
@@ -61,14 +101,16 @@ def _is_fixed(info: Info) -> bool:
     return info.shape is not None and are_numbers(info.shape) and not has_expressions(info)
 
 
-def _with_ranks(node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis) -> list[Info]:
+def _with_ranks(
+    node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis, deep: int
+) -> list[Info]:
     """The results of a loop with new symbols for the sizes that depend on data; without ranks if these change."""
     attrs, count = node.attrs, node.attrs["carried"]
     carried = [info for info in infos[2 : 2 + count] if info is not None]
     changing: list[set[int]] = [set() for _ in carried]
     for _ in range(_MOST_TRIES):
         inputs = [*infos[:2], *carried, *infos[2 + count :]]
-        found = certain_results(partial(infer_body, attrs["body"], body_infos(attrs, inputs)), facts)
+        found = certain_body(attrs["body"], body_infos(attrs, inputs), facts, deep)
         after = found[1 : 1 + count]
         if not found or any(map(_differ_in_rank, carried, after)):
             return list(results)
@@ -81,6 +123,21 @@ def _with_ranks(node: Node, infos: Sequence[Info | None], results: Sequence[Info
             axes.update(more)
         carried = [_with_unknown(info, axes, facts) for info, axes in zip(carried, new, strict=True)]
     return list(results)
+
+
+def _of_both_sides(
+    node: Node, infos: Sequence[Info | None], results: Sequence[Info], facts: CaseAnalysis, deep: int
+) -> list[Info]:
+    """The results of a branch with new symbols for sizes in which its sides differ, or that depend on data."""
+    sides: list[list[Info]] = []
+    for name in ("yes", "no"):
+        try:
+            sides.append(certain_body(node.attrs[name], infos[1:], facts, deep))
+        except ShapeError:
+            continue  # the operands are those of runs that take the other side
+    if not sides or any(len(side) != len(results) for side in sides):
+        return list(results)
+    return [common_infos(cases, facts) for cases in zip(*sides, strict=True)]
 
 
 def _differ_in_rank(one: Info, other: Info) -> bool:

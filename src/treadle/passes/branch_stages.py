@@ -51,9 +51,11 @@ class DataBranch:
             if refusal_of(body) is not None:
                 bodies.append(None)
                 continue
-            if needs_python(body) or may_change_ranks(body):
+            if needs_python(body):
                 return None
             made = _body(node, body, f"{around}/{node.name}.{side}")
+            if may_change_ranks(made.graph):
+                return None
             bodies.append(made)
             try:
                 opened, facts = made.inferred(search.context)

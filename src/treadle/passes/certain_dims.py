@@ -9,10 +9,12 @@ from treadle.errors import TreadleError
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.graph import Graph
 from treadle.graph.shape import StaticShape
-from treadle.graph.value import Value
-from treadle.ops.certain import certain_infos
+from treadle.ops.certain import certain_body
 from treadle.ops.op import Info
 from treadle.passes.specialize import copy_graph, numbers_of, reals_of, set_numbers
+
+_DEEP = 4
+"""In how many graphs inside one another, the outermost one included, each node is inferred for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,11 @@ def certain_shapes(graph: Graph) -> CertainShapes | None:
     names = {dim for value in graph.inputs for dim in value.shape or () if isinstance(dim, str)}
     sizes = {name: facts.unknown() for name in names}
     set_numbers(copy, {**sizes, **numbers})
-    infos: dict[Value, Info] = {}
-    for value in copy.inputs:
-        shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in value.shape or ())
-        infos[value] = Info(value.known_dtype, shape)
-
-    def info(value: Value) -> Info:
-        return infos[value] if value.data is None else Info(value.known_dtype, value.data.shape, value.data)
-
+    shapes = [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in value.shape or ()) for value in copy.inputs]
+    operands = [Info(value.known_dtype, shape) for value, shape in zip(copy.inputs, shapes, strict=True)]
     try:
-        for node in copy.nodes:
-            found = certain_infos(node, [None if value is None else info(value) for value in node.inputs], facts)
-            if not found or any(each.shape is None for each in found):
-                return None
-            infos.update(zip(node.outputs, found, strict=True))
+        found = certain_body(copy, operands, facts, _DEEP)
     except TreadleError:
         return None
-    inputs, outputs = ([info(value).shape or () for value in values] for values in (copy.inputs, copy.outputs))
-    return CertainShapes(inputs, outputs)
+    outputs = [info.shape for info in found if info.shape is not None]
+    return CertainShapes(shapes, outputs) if len(outputs) == len(copy.outputs) else None

@@ -202,7 +202,7 @@ def _search(node: Node, changing: Changing, search: Search, around: str) -> _Fou
         made = _inferred(node, changing, search, around)
         if made is None:
             return None
-        if made.is_assumed and may_change_ranks(node.attrs["body"]):
+        if made.is_assumed and may_change_ranks(made.body.graph):
             return None
         inputs = [value.static_shape for value in made.inputs]
         found = _changing(inputs, made.dims, changing, is_assumed=made.is_assumed)
@@ -220,8 +220,6 @@ def _search_without_samples(node: Node, around: str) -> _Found | None:
 
     Sizes of carried values count as changing unless an iteration certainly keeps them.
     """
-    if may_change_ranks(node.attrs["body"]):
-        return None
     changing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
     for _ in range(_MOST_TRIES):
         body = _body(node, changing, around, is_counted=False)

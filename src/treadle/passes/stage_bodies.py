@@ -15,6 +15,7 @@ from treadle.graph.value import Value
 from treadle.ops.branch import Refusal
 from treadle.passes.append_in_place import appending_node
 from treadle.passes.base import PassContext
+from treadle.passes.certain_dims import certain_shapes
 from treadle.passes.match import source
 from treadle.passes.pipeline import infer
 from treadle.passes.specialize import copied, copy_node, specialize_open
@@ -136,8 +137,12 @@ def needs_python(body: Graph) -> bool:
 
 
 def may_change_ranks(body: Graph) -> bool:
-    """Return whether sizes may decide the rank of a value of `body`: Squeeze without axes removes those of size 1."""
-    return any(node.op == "squeeze" and all(axes is None for axes in node.inputs[1:]) for node in all_nodes(body))
+    """Return whether sizes may decide the rank of a value of `body`, whose inputs have shapes with names for sizes.
+
+    Squeeze without axes removes those of size 1.
+    """
+    removes = (node.op == "squeeze" and all(axes is None for axes in node.inputs[1:]) for node in all_nodes(body))
+    return any(removes) and certain_shapes(body) is None
 
 
 def _values(node: Node) -> Iterator[Value]:
