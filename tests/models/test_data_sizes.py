@@ -244,3 +244,19 @@ def masked(count: int) -> np.ndarray:
     """The numbers from 1 to `count`, then zeros."""
     numbers = np.arange(1, 65, dtype=np.float32)
     return np.where(numbers <= count, numbers, np.float32(0)).reshape(8, 8)
+
+
+def test_transposed_convolutions_of_sizes_that_data_tells() -> None:
+    """Run natively, as those at the end of synthesisers of speech do; nothing has no elements."""
+    w = ModelWriter()
+    part = w.op("Slice", "x", w.constant(np.array([0])), "count", w.constant(np.array([2])))
+    made = w.op("ConvTranspose", part, w.random(3, 2, 16), strides=[8], pads=[4, 4])
+    model = w.model({"x": (FLOAT, [1, 3, "n"]), "count": (INT64, [1])}, {made: (FLOAT, None)})
+    session, reference = treadle.Session(model), ReferenceEvaluator(model)
+    x = np.random.default_rng(2).standard_normal((1, 3, 20)).astype(np.float32)
+    for count in (5, 1, 20):
+        feeds = {"x": x, "count": np.array([count])}
+        (wanted,) = reference.run(None, feeds)
+        np.testing.assert_allclose(session.run(feeds)[made], wanted, rtol=1e-4, atol=1e-5)
+    assert all(call.function is None for plan in session.plans() for call in plan.calls)
+    assert session.run({"x": x, "count": np.array([0])})[made].shape == (1, 2, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treadle import dtypes
-from treadle.graph.dim import at_least, ceil_div, equals, is_expression
+from treadle.graph.dim import ceil_div, equals, is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements
@@ -92,7 +92,7 @@ def _expand(node: Node, edit: Edit) -> Value | None:
         return None
     batch, _, *sizes = x.static_shape
     channels, *out = node.output.static_shape[1:]
-    if not all(at_least(size, 1) for size in (*sizes, *out)) or 0 in w.static_shape:
+    if any(size < 1 for size in (*sizes, *out)) or 0 in w.static_shape:  # assumes that sizes of data are not 0
         return None
     strides, dilations, begins = node.attrs["strides"], node.attrs["dilations"], node.attrs["pads"]
     axes = [_Axis.of(*each) for each in zip(sizes, out, strides, w.static_shape[2:], dilations, begins, strict=False)]
