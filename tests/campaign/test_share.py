@@ -1,0 +1,64 @@
+"""A seeded share of the campaign, and what it does with workers that die."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.campaign import __main__ as campaign
+from tests.campaign.mutants import KINDS, mutant
+
+
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize("kind", KINDS)
+def test_mutants_end_in_results_or_errors_of_treadles(kind: str, tmp_path: Path) -> None:
+    """
+    The first ones of each kind.
+    """
+    code = campaign.main(["--mutants", "120", "--kinds", kind, "--folder", str(tmp_path), "--limit", "200"])
+
+    kept = json.loads((tmp_path / f"{kind}.json").read_text(encoding="utf-8"))
+    assert kept["faults"] == []
+    assert code == 0
+    assert kept["next"] == sum(kept["outcomes"].values()) == 120
+    assert kept["outcomes"]["ok"] >= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_gives_one_mutant(kind: str) -> None:
+    """
+    So a fault can be looked at again.
+    """
+    first, again, other = mutant(kind, 7), mutant(kind, 7), mutant(kind, 8)
+
+    assert (first.label, first.content) == (again.label, again.content)
+    assert all(np.array_equal(array, again.feeds[name]) for name, array in first.feeds.items())
+    assert first.content != other.content
+
+
+def test_a_dead_worker_is_a_fault_of_its_mutant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """
+    The campaign goes on behind it, also in the next call.
+    """
+    calls = []
+
+    def worker(kind: str, first: int, count: int, log: Path, limit: float) -> str:
+        calls.append((first, count))
+        tried = [{"number": first, "label": "a"}, {"number": first, "outcome": "ok", "seconds": 0.1}]
+        dies = [{"number": first + 1, "label": "b"}]
+        log.write_text("".join(json.dumps(line) + "\n" for line in tried + dies), encoding="utf-8")
+        return "it ended with -11"
+
+    monkeypatch.setattr(campaign, "run_worker", worker)
+    arguments = ["--mutants", "4", "--kinds", "absurd", "--folder", str(tmp_path)]
+
+    assert campaign.main(arguments) == 1
+    assert calls == [(0, 4), (2, 2)]
+    assert campaign.main(arguments) == 1
+    assert calls[2:] == [(4, 4), (6, 2)]
+    kept = json.loads((tmp_path / "absurd.json").read_text(encoding="utf-8"))
+    assert [(fault["number"], fault["label"]) for fault in kept["faults"]] == [(1, "b"), (3, "b"), (5, "b"), (7, "b")]
+    assert kept["outcomes"] == {"ok": 4, "FAULT": 4}
