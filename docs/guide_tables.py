@@ -69,7 +69,7 @@ def tensorflow_names() -> str:
 _OPSETS = {"": 26, "ai.onnx.ml": 5}
 """Domain -> the operator set of the oldest onnx package treadle takes."""
 
-_NEWER = {"": {"CausalConvWithState", "LinearAttention", "SwiGLU"}, "ai.onnx.ml": set[str]()}
+_NEWER = {"": {"CausalConvWithState", "LinearAttention"}, "ai.onnx.ml": set[str]()}
 """Domain -> the operators of newer sets, which newer packages compute: those of onnx 1.23 are listed."""
 
 _PREVIEW = {

@@ -4,8 +4,11 @@ beside ONNX Runtime where it runs them on CPUs."""
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import defs, helper
 
+import treadle
 from tests.models.contrib import Array, OneNode, check_case, close, some
 from tests.models.contrib_formulas import fast_gelu, layer_norm, rms_norm, rotate, sigmoid
 from tests.models.test_microsoft_forms import F32, IMAGE, form, normalized
@@ -211,3 +214,18 @@ def test_tables_of_bytes_are_embedded() -> None:
 
     close(node.run(), wanted, rtol=1e-4, atol=1e-5)
     close(node.run_by_onnxruntime(), wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(defs.onnx_opset_version() < 28, reason="SwiGLU is of operator set 28")
+@pytest.mark.parametrize("alpha", [1.0, 1.7])
+def test_swiglu_of_ai_onnx(alpha: float) -> None:
+    """Two operands of one shape, without Python."""
+    rng = np.random.default_rng(3)
+    feeds = {name: rng.standard_normal((5, 7)).astype(np.float32) for name in "ab"}
+    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 7]) for name in "ab"]
+    output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 7])
+    graph = helper.make_graph([helper.make_node("SwiGLU", ["a", "b"], ["y"], alpha=alpha)], "graph", inputs, [output])
+    session = treadle.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 28)], ir_version=10))
+    a, b = (array.astype(np.float64) for array in feeds.values())
+    np.testing.assert_allclose(session.run(feeds)["y"], a / (1 + np.exp(-alpha * a)) * b, rtol=1e-5, atol=1e-6)
+    assert all(call.function is None for plan in session.plans() for call in plan.calls)

@@ -6,6 +6,7 @@ from treadle.frontends.onnx.rules import (
     conv,
     conv_transpose,
     elementwise,
+    gated,
     gather,
     grid_sample,
     integer_conv,
@@ -102,6 +103,7 @@ RULES: dict[str, Rule] = {
     "Selu": activation.selu,
     "Shrink": activation.shrink,
     "Softsign": activation.softsign,
+    "SwiGLU": gated.gated_swish,
     "Swish": activation.swish,
     "ThresholdedRelu": activation.thresholded_relu,
     # products, windows, normalisations

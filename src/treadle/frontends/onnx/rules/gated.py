@@ -28,6 +28,11 @@ def gated_add(node: OnnxNode, b: Builder) -> Value:
     return b.add("add", node.input(0), b.add("mul", node.input(1), node.input(2)))
 
 
+def gated_swish(node: OnnxNode, b: Builder) -> Value:
+    """SwiGLU(a, b) of ai.onnx -> a sigmoid(alpha a) b, of one shape."""
+    return b.add("mul", swish_of(node.input(0), node.number("alpha", 1.0), b), node.input(1))
+
+
 def swiglu(node: OnnxNode, b: Builder) -> Value:
     """SwiGLU(gate, up) -> g sigmoid(alpha g) (u + beta), g and u being cut off at `limit`; both may be in one operand,
     one after the other."""
