@@ -19,6 +19,7 @@ from treadle.frontends.onnx.reference_loop import reference_loop
 from treadle.frontends.onnx.reference_map import reference_maps
 from treadle.frontends.onnx.reference_optional import is_nothing, reference_optionals
 from treadle.frontends.onnx.reference_scan import reference_scan
+from treadle.frontends.onnx.reference_signal import stft
 from treadle.frontends.onnx.reference_text import regex_full_match, tfidf_vectorizer
 from treadle.ops.op import Array
 
@@ -181,6 +182,7 @@ def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
         *reference_maps(),
         regex_full_match(),
         tfidf_vectorizer(),
+        stft(),
     ]
     return ReferenceEvaluator(model, new_ops=own)
 

@@ -124,3 +124,18 @@ def test_skips_beyond_the_row_take_no_time() -> None:
     assert counting(0).run({"x": x})["y"].tolist() == [2, 2, 1]
     assert counting(1).run({"x": x})["y"].tolist() == [2, 2, 2]
     assert counting(2**50).run({"x": x})["y"].tolist() == [2, 2, 4]
+
+
+@pytest.mark.parametrize(("step", "length", "said"), [(4, 2**30, "frame_length must be from 1 to 16"), (0, 4, "step")])
+def test_frames_of_a_spectrum_lie_within_the_signal(step: int, length: int, said: str) -> None:
+    """
+    Longer ones would be padded, each with as much memory as they ask for.
+    """
+    writer = small.ModelWriter()
+    writer.op("STFT", "x", writer.constant(np.array(step)), "", "length")
+    sizes = {"x": (small.FLOAT, [1, 16, 1]), "length": (TensorProto.INT64, [])}
+    session = treadle.Session(writer.model(sizes, {"stft0": (small.FLOAT, None)}))
+
+    signal = np.ones((1, 16, 1), np.float32)
+    with pytest.raises(RunError, match=said):
+        session.run({"x": signal, "length": np.array(length)})
