@@ -21,13 +21,15 @@ def stft() -> type[OpRun]:
     class STFT(op_stft.STFT):
         op_domain = ""
 
-        def _run(self, x: Array, step: Array, window: Array | None = None, length: Any = None, **options: Any) -> Any:
+        def _run(  # type: ignore[override]
+            self, x: Array, frame_step: Array, window: Array | None = None, frame_length: Any = None, **options: Any
+        ) -> Any:
             signal = x.shape[-2]
-            wanted = int(length) if length is not None else signal if window is None else window.shape[0]
+            wanted = int(frame_length) if frame_length is not None else signal if window is None else window.shape[0]
             if not 1 <= wanted <= signal:
                 raise ValueError(f"frame_length must be from 1 to {signal}, the length of the signal, got {wanted}")
-            if step < 1:
-                raise ValueError(f"frame_step must be 1 or more, got {step}")
-            return super()._run(x, step, window, length, **options)  # type: ignore[no-untyped-call]
+            if frame_step < 1:
+                raise ValueError(f"frame_step must be 1 or more, got {frame_step}")
+            return super()._run(x, frame_step, window, frame_length, **options)  # type: ignore[no-untyped-call]
 
     return STFT
