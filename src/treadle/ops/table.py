@@ -141,7 +141,7 @@ _TENSOR = (
     OpDef("reorder", reorder.infer_reorder, None),
     OpDef("branch", branch.infer_branch, branch.evaluate_branch, 1, None, folds=False),
     OpDef("loop", loop.infer_loop, loop.evaluate_loop, 2, None, folds=False),
-    OpDef("data_stage", data_stage.infer_data_stage, None, 0, None),
+    OpDef("data_stage", data_stage.infer_data_stage, None, 0, None, folds=False),
     OpDef("call", call.infer_call, None, 0, None),
     OpDef("deferred", deferred.infer_deferred, deferred.evaluate_deferred, 0, None, folds=False),
 )

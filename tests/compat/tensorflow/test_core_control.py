@@ -209,3 +209,81 @@ def test_an_error_in_a_body_names_its_node() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?i)index"):
         call(np.ones(3, np.float32))
     assert float(call(np.ones(8, np.float32))) == 5.0
+
+
+def masked_sum(x: Any, n: Any) -> Any:
+    def body(i: Any, total: Any) -> Any:
+        return i + 1, total + tf.reduce_sum(tf.boolean_mask(x, x > tf.cast(i, tf.float32) * 0.2 - 0.5))
+
+    return tf.while_loop(lambda i, _: i < n, body, [tf.constant(0), tf.constant(0.0)])[1]
+
+
+def sums_of_ranges(x: Any, n: Any) -> Any:
+    def body(i: Any, total: Any) -> Any:
+        return i + 1, total + tf.reduce_sum(tf.range(i * 2))
+
+    return tf.while_loop(lambda i, _: i < n, body, [tf.constant(0), tf.constant(0)])[1]
+
+
+def sides_of_sizes(x: Any, n: Any) -> Any:
+    return tf.cond(n > 2, lambda: x[:3], lambda: tf.concat([x, x * 2], 0)) + 1.0
+
+
+def masked_side(x: Any, n: Any) -> Any:
+    return tf.cond(n > 2, lambda: tf.reduce_sum(tf.boolean_mask(x, x > 0)), lambda: tf.reduce_sum(x))
+
+
+def grown(x: Any, n: Any, change: Any, limit: int | None = None) -> Any:
+    shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+    first = [tf.constant(0), x]
+    return tf.while_loop(lambda i, _: i < n, lambda i, v: (i + 1, change(v)), first, shapes, maximum_iterations=limit)[
+        1
+    ]
+
+
+def longer(x: Any, n: Any) -> Any:
+    return grown(x, n, lambda v: tf.concat([v, tf.reduce_sum(v, keepdims=True)], 0)) * 2.0
+
+
+def shorter(x: Any, n: Any) -> Any:
+    """At most two iterations."""
+    return grown(x, n, lambda v: v[1:] + v[:-1], limit=2) * 2.0
+
+
+def in_numpy(function: Any, x: Any, n: int) -> Any:
+    """Returns what `function` gives."""
+    if function is masked_sum:
+        return sum(x[x > i * 0.2 - 0.5].sum() for i in range(n))
+    if function is sums_of_ranges:
+        return sum(sum(range(2 * i)) for i in range(n))
+    if function is sides_of_sizes:
+        return (x[:3] if n > 2 else np.concatenate([x, x * 2])) + 1
+    if function is masked_side:
+        return x[x > 0].sum() if n > 2 else x.sum()
+    for _ in range(n if function is longer else min(n, 2)):
+        x = np.append(x, x.sum()) if function is longer else x[1:] + x[:-1]
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [masked_sum, sums_of_ranges, sides_of_sizes, masked_side, longer, shorter])
+def test_bodies_with_sizes_that_depend_on_data(function: Any, steps: list[str]) -> None:
+    """What a body computes behind such sizes, and variables and sides whose sizes differ, need no Python."""
+    traced = tf.function(function)
+    for n in (4, 1, 3, 0):
+        x = np.random.default_rng(n).standard_normal(7).astype(np.float32)
+        found = np.asarray(traced(tf.constant(x), tf.constant(n)))
+        np.testing.assert_allclose(found, in_numpy(function, x, n), rtol=1e-4, atol=1e-5)
+    assert steps == []
+
+
+def test_operands_that_do_not_fit_behind_a_mask_are_invalid() -> None:
+    """As TensorFlow says."""
+
+    def added(x: Any) -> Any:
+        body = lambda i, total: (i + 1, total + tf.boolean_mask(x, x > 0))  # noqa: E731 - shorter
+        return tf.while_loop(lambda i, _: i < 2, body, [tf.constant(0), tf.zeros([3])])[1]
+
+    traced = tf.function(added)
+    assert np.asarray(traced(tf.constant([1.0, 2.0, -1.0, 3.0]))).tolist() == [2, 4, 6]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not broadcast"):
+        traced(tf.constant([1.0, 2.0, 3.0, 4.0]))

@@ -7,21 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 from treadle import dtypes
+from treadle.compat.tensorflow.deferred_ops import add_deferred_ops
 from treadle.compat.tensorflow.errors import OpError
 from treadle.compat.tensorflow.func_graph import Subgraph
 from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.program import closure
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS
-from treadle.frontends.tensorflow.core_control import agree, decides
+from treadle.errors import ShapeError
+from treadle.frontends.core_bodies import needs_python
+from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, is_known
+from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
-from treadle.frontends.tensorflow.emitter import NeedsShapeError
+from treadle.frontends.tensorflow.deferred_parts import given, later_body
+from treadle.frontends.tensorflow.emitter import NeedsShapeError, info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
+from treadle.ops.deferred import DeferredNodes
+from treadle.ops.op import Info
 
 
 class _NeedsPythonError(Exception):
@@ -49,7 +55,10 @@ def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Sub
         variables = list(dict.fromkeys(variable for body in sides for variable in body.variables()))
         graphs = [body.with_variables(variables) for body in sides]
         read = _read(e, op, variables)
-        if not agree(graphs[0], graphs[1], [tensor.dtype.core for tensor in op.outputs]):
+        kinds = [tensor.dtype.core for tensor in op.outputs]
+        if not agree(graphs[0], graphs[1], kinds) and not (
+            has_numbers(given) and may_be_core(graphs[0], graphs[1], kinds)
+        ):
             return None
     except _REASONS:
         return None
@@ -144,7 +153,44 @@ class _Loop:
         writes = [(_moved(access, count, len(read)), slot) for access, slot in split.writes]
         split = replace(split, plain=[*split.plain, *places], writes=writes)
         whole = [*self._values, *read]
-        return CoreLoop(whole, split, graph, self._test_graph(read), self._items, limit).add(e, condition)
+        found = CoreLoop(whole, split, graph, self._test_graph(read), self._items, limit).add(e, condition)
+        if found is None and not (read or any(split.lists)):
+            return self._add_data_loop(split.results, condition, limit)
+        return found
+
+    def _add_data_loop(self, changed: Sequence[int], condition: Value, limit: int | None) -> Any:
+        """Add a loop whose variables change their shapes, or whose body has sizes that depend on data.
+
+        Returns what CoreLoop.add() returns. Raises one of _REASONS.
+        """
+        step, e, plain = self._step, self._emitter, self._plain
+        wanted = [*(step.graph.results[at] for at in changed), step.graph.results[-1]]
+        tensors = [*step.graph.parameters, *step.graph.captures.values()]
+
+        def build(infos: Sequence[Info]) -> Graph:
+            inner = e.inside()
+            values = {tensor: given(inner, tensor.name, info) for tensor, info in zip(tensors, infos, strict=True)}
+            try:
+                made = _emit(inner, step, values, wanted)
+                if inner.run is not None or inner.dynamic or inner.reads:
+                    raise _NeedsPythonError
+            except _REASONS as error:
+                raise ShapeError(str(error)) from error
+            inner.finish(made, [f"result {at}" for at in range(len(made))])
+            return inner.graph
+
+        if not changed or needs_python(build(list(map(info_of, plain)))):
+            return None
+        kinds = [plain[at].known_dtype for at in changed]
+        body = later_body(e.name, plain, DeferredNodes(build, [*kinds, dtypes.boolean]))
+        *made, again = body.outputs
+        order = [*changed, *(at for at in range(len(plain)) if at not in changed)]
+        number = Value(body.unique_name("iteration"), dtypes.i64, ())
+        body.inputs, body.outputs = [number, *(body.inputs[at] for at in order)], [again, *made]
+        most = None if limit is None else e.sizes(limit, dtypes.i64)
+        attrs = {"body": body, "carried": len(changed), "sliced": 0, "padded": False}
+        found = e.add_many("loop", [most, condition, *(plain[at] for at in order)], len(changed) + 1, **attrs)
+        return dict(zip(changed, found, strict=False)), {}
 
     def _test_graph(self, read: Sequence[Value]) -> Graph:
         """Return the test as a graph of the plain parameters and of variables. Raises one of _REASONS."""
@@ -208,16 +254,35 @@ class _Body:
 
 def _emit(e: StageEmitter, subgraph: Subgraph, values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> list[Value]:
     """Add the operations that `wanted` depend on to `e`; `values` are those of parameters and captures."""
-    for op in closure(wanted, subgraph.graph.effects(), values):
-        if op.kind == "Placeholder":
+    ops = [op for op in closure(wanted, subgraph.graph.effects(), values) if op.kind != "Placeholder"]
+    _emit_ops(e, ops, values, wanted)
+    return [values[tensor] for tensor in wanted]
+
+
+def _emit_ops(e: StageEmitter, ops: Sequence[Operation], values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> None:
+    """Add operations to `e`, and what they give to `values`. Raises one of _REASONS.
+
+    Those that need shapes or numbers that depend on data are made once these are known.
+    """
+    deferred: list[Operation] = []
+    asked: dict[Operation, Value | None] = {}
+    for op in ops:
+        if any(tensor not in values or not is_known(values[tensor]) for tensor in op.inputs):
+            deferred.append(op)
             continue
         e.name = op.name
-        found = op.emit(e, [values[tensor] for tensor in op.inputs])
+        try:
+            found = op.emit(e, [values[tensor] for tensor in op.inputs])
+        except NeedsShapeError as need:
+            deferred.append(op)
+            asked[op] = need.value
+            continue
         results = found if isinstance(found, list | tuple) else [] if found is None else [found]
         if len(results) < len(op.outputs):
             raise _NeedsPythonError
         values.update(zip(op.outputs, results, strict=False))
-    return [values[tensor] for tensor in wanted]
+    if deferred and not add_deferred_ops(e, deferred, asked, values, wanted, _emit_ops, _REASONS):
+        raise _NeedsPythonError
 
 
 def _read(e: StageEmitter, op: Operation, variables: Sequence[Any]) -> list[Value]:

@@ -8,12 +8,18 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.core_bodies import needs_python, same_forms
 from treadle.graph.graph import Graph
+from treadle.graph.shape import are_numbers
 from treadle.graph.value import Value
 
 
 def decides(predicate: Value) -> bool:
     """Return whether the core takes a side by this value: a bool scalar. TensorFlow takes other values too."""
     return (predicate.dtype, predicate.shape) == (dtypes.boolean, ())
+
+
+def has_numbers(values: Sequence[Value]) -> bool:
+    """Return whether the shapes of `values` are numbers."""
+    return all(value.shape is not None and are_numbers(value.static_shape) for value in values)
 
 
 def may_be_core(yes: Graph, no: Graph, wanted: Sequence[DType]) -> bool:

@@ -60,7 +60,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             cost=ctx.flops_ns(flops / factors.rate, nbytes(x) + nbytes(out), EFFICIENCY),
             scratch=0 if sums_fit else tiling.row.widest * tiling.panel * factors.dtype.size,
             prefetch_channels=shape.images * tiling.units * tiling.groups * tiling.channels if can_prefetch else 0,
-        )
+        ),
     ]
 
 
