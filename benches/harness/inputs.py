@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def random_inputs(model: str) -> dict[str, Array]:
-    """Seeded inputs of the shapes that the ONNX file declares; symbolic dimensions are 1, integers are below 100.
+NO_DIMS: Mapping[str, int] = {}
 
-    A model of a package has inputs of its own.
+
+def random_inputs(model: str, dims: Mapping[str, int] = NO_DIMS) -> dict[str, Array]:
+    """Seeded inputs of the shapes that the ONNX file declares; symbolic dimensions are those of `dims`, or 1.
+
+    Integers are below 100; an attention mask hides nothing. A model of a package has inputs of its own.
     """
     import onnx
 
@@ -30,9 +34,11 @@ def random_inputs(model: str) -> dict[str, Array]:
         if value.name in weights:
             continue
         tensor = value.type.tensor_type
-        shape = [dim.dim_value or 1 for dim in tensor.shape.dim]
+        shape = [dim.dim_value or dims.get(dim.dim_param, 1) for dim in tensor.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        if np.issubdtype(dtype, np.floating):
+        if value.name == "attention_mask":
+            inputs[value.name] = np.ones(shape, dtype)
+        elif np.issubdtype(dtype, np.floating):
             inputs[value.name] = rng.standard_normal(shape).astype(dtype)
         else:
             inputs[value.name] = rng.integers(0, 100, shape).astype(dtype)

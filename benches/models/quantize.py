@@ -3,10 +3,10 @@
     python -m benches.models.quantize FOLDER MODEL.onnx ...
 
 Writes to FOLDER, under each model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's default format
-and types, a scale for each output channel), `.qdq-u8` (unsigned activations), `.qop-u8` (QOperator format) and
-`.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself cannot load
-are reported and left out. `python -m benches.rivals.compare --group quantized` makes and times three forms of four
-models.
+and types, a scale for each output channel), `.qdq-u8` (unsigned activations), `.qop-u8` (QOperator format), `.dynamic`
+(quantize_dynamic) and `.f16` (float16, by ONNX Runtime's tools for transformers). Models of an opset before 13 are
+converted. Forms that ONNX Runtime itself cannot load are reported and left out. `python -m benches.rivals.compare
+--group quantized` makes and times three forms of four models.
 """
 
 from __future__ import annotations
@@ -51,11 +51,18 @@ def _static(format_: Any, activation: Any, *, per_channel: bool) -> Callable[[Pa
     return quantize
 
 
+def _halve(source: Path, target: Path) -> None:
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), target)
+
+
 FORMS: dict[str, Callable[[Path, Path], None]] = {
     "qdq-s8": _static(QuantFormat.QDQ, QuantType.QInt8, per_channel=True),
     "qdq-u8": _static(QuantFormat.QDQ, QuantType.QUInt8, per_channel=False),
     "qop-u8": _static(QuantFormat.QOperator, QuantType.QUInt8, per_channel=False),
     "dynamic": quantize_dynamic,
+    "f16": _halve,
 }
 
 

@@ -1,7 +1,7 @@
 """Times treadle beside other engines on the same models in one interleaved run.
 
     python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--precision f32|bf16] [--threads 1,2]
-        [--rounds 7] [--seconds 0.4] [--json FILE]
+        [--dim NAME=SIZE]... [--rounds 7] [--seconds 0.4] [--json FILE]
 
 Without models, a group of `benches.models` is built first. Each engine runs in a process of its own; rounds are
 interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot disturb. The
@@ -17,10 +17,11 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benches.harness.inputs import Array, random_inputs, write_inputs
+from benches.harness.inputs import NO_DIMS, Array, random_inputs, write_inputs
 from benches.harness.outputs import REFERENCE, is_right, relative_error, saved
 from benches.harness.process import Engine, EngineProcess, running
 from benches.harness.report import machine, parser, print_header, print_row, write_json
@@ -51,12 +52,21 @@ def engines(names: list[str], model: str, threads: int, folder: Path, precision:
 
 
 def compare(
-    model: str, threads: int, names: list[str], rounds: int, seconds: float, precision: str = "f32"
+    model: str,
+    threads: int,
+    names: list[str],
+    rounds: int,
+    seconds: float,
+    precision: str = "f32",
+    dims: Mapping[str, int] = NO_DIMS,
 ) -> dict[str, Any]:
-    """Times the engines `names` on one model; the result holds a latency in ns for each."""
+    """Times the engines `names` on one model; the result holds a latency in ns for each.
+
+    `dims` are the sizes of symbolic dimensions, 1 for others.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        inputs = random_inputs(model)
+        inputs = random_inputs(model, dims)
         write_inputs(folder / "inputs.npz", inputs)
         with running(engines(names, model, threads, folder, precision)) as processes:
             timings = time_by_turns(processes, rounds, seconds)
@@ -125,17 +135,20 @@ def main() -> int:
     options.add_argument("models", nargs="*")
     options.add_argument("--group", default="models", choices=build.GROUPS)
     options.add_argument("--precision", default="f32", choices=BY_PRECISION)
+    options.add_argument("--dim", action="append", default=[], help="NAME=SIZE of a symbolic dimension; default 1")
     options.add_argument("--engines", help="comma-separated; default: all that take the group")
     arguments = options.parse_args()
     known = BY_PRECISION[arguments.precision]
     names = arguments.engines.split(",") if arguments.engines else list(BY_GROUP.get(arguments.group, known))
     results = []
+    dims = {name: int(size) for name, _, size in (given.partition("=") for given in arguments.dim)}
+    how = (arguments.rounds, arguments.seconds, arguments.precision, dims)
     rivals = [name for name in names if name != "treadle"]
     print(f"{machine()}; rival's latency / treadle's (above 1: treadle is faster)")
     print_header("model", "threads", *rivals, "best rival", "% of limit", "error")
     for model in arguments.models or build.all_models(arguments.group):
         for threads in arguments.threads:
-            results.append(compare(model, threads, names, arguments.rounds, arguments.seconds, arguments.precision))
+            results.append(compare(model, threads, names, *how))
             print_row(row(results[-1], rivals))
     for threads in sorted({result["threads"] for result in results}):
         ratios = [best_ratio(result) for result in results if result["threads"] == threads]

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from benches.calibrate.measure import text_of
+from benches.harness.inputs import random_inputs
 from benches.harness.outputs import relative_error
 from benches.loading.compare import fix, milliseconds, ratios, sizes_of
 from benches.loading.graphs import GRAPHS
@@ -189,3 +190,16 @@ def test_a_summary_compares_first_runs_with_later_ones() -> None:
     assert found["median"] == pytest.approx(2.295)
     assert (found["total"], found["steady"]) == (200 * 60 + 59 * 30, 6000)
     assert found["growth"] == pytest.approx(1.01)
+
+
+def test_inputs_have_the_given_sizes_and_masks_hide_nothing(tmp_path: Path) -> None:
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["b", "s"]) for name in ("input_ids", "attention_mask")
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.INT64, ["b", "s"])
+    graph = helper.make_graph([helper.make_node("Mul", ["input_ids", "attention_mask"], ["y"])], "g", inputs, [output])
+    path = tmp_path / "open.onnx"
+    onnx.save(helper.make_model(graph), path)
+    found = random_inputs(str(path), {"s": 7})
+    assert {name: array.shape for name, array in found.items()} == {"input_ids": (1, 7), "attention_mask": (1, 7)}
+    assert (found["attention_mask"] == 1).all()
