@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from treadle.errors import TreadleError
 from treadle.graph.value import Value
 
 
@@ -48,6 +49,12 @@ class Node:
     def place(self) -> str:
         """The description of the node in messages."""
         return f"node {self.name!r} ({self.op})"
+
+    def placed(self, error: TreadleError) -> TreadleError:
+        """Returns `error` with the description of this node in front, unless its message begins with a node's: that of
+        a part of this one."""
+        what = str(error)
+        return type(error)(what, "" if what.startswith("node '") else self.place, self.name)
 
     @property
     def output(self) -> Value:

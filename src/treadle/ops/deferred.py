@@ -61,7 +61,7 @@ class DeferredNodes:
         except ModelError as error:
             if type(error) is not ModelError:
                 raise
-            raise ShapeError(str(error)) from error
+            raise ShapeError(error.faults[0] if len(error.faults) == 1 else str(error)) from error
         if key is not None:
             self._kept.put(key, (infos, graph))  # with the expressions in the key, whose identities stay theirs
         return graph

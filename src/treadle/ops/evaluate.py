@@ -72,7 +72,7 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
             if info.shape is not None and are_numbers(info.shape):
                 elements(info.shape)
     except (ShapeError, LimitError) as error:
-        raise type(error)(str(error), node.place, node.name) from error
+        raise node.placed(error) from error
     except KeyError as error:
         raise GraphError(f"attribute {error} is missing", node.place, node.name) from error
     if not found and all(value.dtype is not None for value in node.outputs):

@@ -127,7 +127,7 @@ def made_nodes(node: Node) -> Graph | None:
     try:
         made: Graph | None = node.attrs["nodes"].graph([info_of(value) for value in node.inputs if value is not None])
     except ShapeError as error:
-        raise type(error)(str(error), node.place, node.name) from error
+        raise node.placed(error) from error
     return made
 
 
