@@ -146,6 +146,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
 NOT_RUN = {
     "threads.md: treadle.threads.set_matmul_provider": "needs MKL, OpenBLAS and oneDNN",
     "onnxruntime.md: python -m": "a program of the user's",
+    "reliability.md: scripts/campaign": "takes hours; tests/campaign runs a share",
     'tensorflow.md: session = treadle.Session("folder"': "a SavedModel of the user's",
     "pytorch.md: import treadle.compat.torch as torch": "the one line that changes",
 }
