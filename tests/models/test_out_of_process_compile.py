@@ -59,8 +59,8 @@ def large(tmp_path: Path, *, foreign: bool = False) -> tuple[Path, dict[str, np.
     outputs = {y: (small.FLOAT, [4, 640])}
     inputs = {"x": (small.FLOAT, [4, 640])}
     if foreign:
-        outputs[w.op("Det", "m")] = (small.FLOAT, [])
-        inputs["m"] = (small.FLOAT, [3, 3])
+        outputs[w.op("DFT", "m")] = (small.FLOAT, None)
+        inputs["m"] = (small.FLOAT, [1, 3, 1])
     model = w.model(inputs, outputs)
     path = tmp_path / "model.onnx"
     onnx.save(model, path)

@@ -209,7 +209,7 @@ def _options_text(reader: str | None, options: Mapping[str, Any]) -> str | None:
     if not options:
         return ""
     if reader == ONNX:
-        return json.dumps(options, sort_keys=True)
+        return json.dumps(options, sort_keys=True) if all(type(each) is bool for each in options.values()) else None
     texts = [value if isinstance(value, list | tuple) else [value] for value in options.values()]
     if reader != TENSORFLOW or not all(isinstance(text, str) for each in texts for text in each):
         return None

@@ -36,9 +36,12 @@ class Parameters:
         )
 
     def call(self, rule: Callable[..., Any], e: Emitter, given: Mapping[str, Any], variadic: Sequence[Value]) -> Any:
-        """Call `rule` with these arguments."""
+        """Call `rule` with these arguments. Raises TypeError if one is missing."""
         if self.variadic is None:
             return rule(e, **given)
+        for name, parameter in self.signature.parameters.items():
+            if name != self.variadic and name not in given and parameter.default is inspect.Parameter.empty:
+                raise TypeError(f"missing a required argument: {name!r}")
         last = [name for name, p in self.signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
         first = [value for name, value in given.items() if name not in last]
         return rule(e, *first, *variadic, **{name: given[name] for name in last})
