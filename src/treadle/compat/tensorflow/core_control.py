@@ -19,14 +19,13 @@ from treadle.frontends.core_bodies import needs_python
 from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, is_known
 from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
-from treadle.frontends.tensorflow.deferred_parts import given, later_body
+from treadle.frontends.tensorflow.deferred_parts import add_later_loop, given
 from treadle.frontends.tensorflow.emitter import NeedsShapeError, info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
-from treadle.ops.deferred import DeferredNodes
 from treadle.ops.op import Info
 
 
@@ -181,16 +180,9 @@ class _Loop:
 
         if not changed or needs_python(build(list(map(info_of, plain)))):
             return None
-        kinds = [plain[at].known_dtype for at in changed]
-        body = later_body(e.name, plain, DeferredNodes(build, [*kinds, dtypes.boolean]))
-        *made, again = body.outputs
-        order = [*changed, *(at for at in range(len(plain)) if at not in changed)]
-        number = Value(body.unique_name("iteration"), dtypes.i64, ())
-        body.inputs, body.outputs = [number, *(body.inputs[at] for at in order)], [again, *made]
         most = None if limit is None else e.sizes(limit, dtypes.i64)
-        attrs = {"body": body, "carried": len(changed), "sliced": 0, "padded": False}
-        found = e.add_many("loop", [most, condition, *(plain[at] for at in order)], len(changed) + 1, **attrs)
-        return dict(zip(changed, found, strict=False)), {}
+        found = add_later_loop(e, most, condition, plain, changed, build)
+        return dict(zip(changed, found, strict=True)), {}
 
     def _test_graph(self, read: Sequence[Value]) -> Graph:
         """Return the test as a graph of the plain parameters and of variables. Raises one of _REASONS."""

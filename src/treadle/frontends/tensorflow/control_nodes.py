@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from treadle.dtypes import DType, boolean, i64, string
+from treadle.dtypes import DType, string
 from treadle.errors import TreadleError
 from treadle.frontends.core_bodies import needs_python, same_forms
 from treadle.frontends.faults import Fault, Faults, Unsupported
@@ -18,7 +18,7 @@ from treadle.frontends.tensorflow.core_control import decides, may_be_core
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.core_loops import CoreLoop
 from treadle.frontends.tensorflow.declared import result_dtypes
-from treadle.frontends.tensorflow.deferred_parts import given, later_body
+from treadle.frontends.tensorflow.deferred_parts import add_later_loop, given, later_body
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError, info_of
 from treadle.frontends.tensorflow.frames import frame_parts, resolve_frame_aliases, without_frames
 from treadle.frontends.tensorflow.list_loops import SplitStep
@@ -279,10 +279,6 @@ class ControlNodes(ABC):
         if any(split.lists) or not changed:
             return None
         plain = [values[place] for place in split.plain]
-        carried = [split.plain.index(parameter) for parameter in changed]
-        captured = [place for place in range(len(plain)) if place not in carried]
-        order = [*carried, *captured]
-        dtypes = [plain[place].known_dtype for place in carried]
 
         def build(infos: Sequence[Info]) -> Graph:
             return self._step_graph(step, test, split.next_slots(), infos)
@@ -292,19 +288,14 @@ class ControlNodes(ABC):
                 return None
         except OPERAND_ERRORS:
             return None
-        body = later_body(self.emitter.name, plain, DeferredNodes(build, [*dtypes, boolean]))
-        *made, again = body.outputs
-        number = Value(body.unique_name("iteration"), i64, ())
-        body.inputs, body.outputs = [number, *(body.inputs[place] for place in order)], [again, *made]
         name = self.emitter.name
         env: Env = dict(zip(test.given, plain, strict=True))
         condition = self._translate_inline(test.body, env, test.wanted, test.title)[test.wanted[0]]
         self.emitter.name = name
-        operands = [None, condition, *(plain[place] for place in order)]
-        attrs = {"body": body, "carried": len(carried), "sliced": 0, "padded": False}
-        found = self.emitter.add_many("loop", operands, len(carried) + 1, **attrs)
+        carried = [split.plain.index(parameter) for parameter in changed]
+        found = add_later_loop(self.emitter, None, condition, plain, carried, build)
         results = values[: len(split.lists)]
-        for parameter, value in zip(changed, found, strict=False):
+        for parameter, value in zip(changed, found, strict=True):
             results[parameter] = value
         return results
 

@@ -14,7 +14,7 @@ from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
-from treadle.ops.deferred import DeferredNodes
+from treadle.ops.deferred import Build, DeferredNodes
 from treadle.ops.op import Info
 from treadle.ops.sizes import may_be_numbers
 
@@ -91,6 +91,25 @@ def later_body(name: str, values: Sequence[Value], nodes: DeferredNodes) -> Grap
         e.graph.inputs.append(Value(e.graph.unique_name(value.name), value.dtype))
     e.graph.outputs = e.deferred(e.graph.inputs, nodes)
     return e.graph
+
+
+def add_later_loop(
+    e: Emitter, limit: Value | None, condition: Value, values: Sequence[Value], changed: Sequence[int], build: Build
+) -> list[Value]:
+    """Add a loop whose body is made once the shapes of an iteration are known, and return what it has changed.
+
+    `changed` are the places among `values` of those that an iteration changes. `build` makes, of all of them, the
+    changed ones and whether there is another iteration.
+    """
+    dtypes_ = [values[place].known_dtype for place in changed]
+    body = later_body(e.name, values, DeferredNodes(build, [*dtypes_, dtypes.boolean]))
+    *made, again = body.outputs
+    order = [*changed, *(place for place in range(len(values)) if place not in changed)]
+    number = Value(body.unique_name("iteration"), dtypes.i64, ())
+    body.inputs, body.outputs = [number, *(body.inputs[place] for place in order)], [again, *made]
+    operands = [limit, condition, *(values[place] for place in order)]
+    attrs = {"body": body, "carried": len(changed), "sliced": 0, "padded": False}
+    return e.add_many("loop", operands, len(changed) + 1, **attrs)[: len(changed)]
 
 
 def add_deferred_part(
