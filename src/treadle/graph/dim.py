@@ -408,10 +408,6 @@ def real_maximum(*numbers: float) -> float:
     return largest
 
 
-_MOST_NATIVE = 1 << 62
-"""The greatest sample that native functions take; binding refuses tensors long before."""
-
-
 def computed(op: str, function: Callable[..., int], args: tuple[float, ...], *, least: float = -math.inf) -> int:
     """Returns function(*args); an expression if one of `args` is, which binding computes by the native function `op`.
 
@@ -424,8 +420,7 @@ def computed(op: str, function: Callable[..., int], args: tuple[float, ...], *, 
     rules = next((arg.rules for arg in args if isinstance(arg, DimExpr | RealExpr)), None)
     if rules is None:
         return function(*args)
-    samples = [min(hint_of(arg), _MOST_NATIVE) for arg in args]
-    return rules.call(op, args, function(*samples), least)
+    return rules.call(op, args, function(*map(hint_of, args)), least)
 
 
 def broadcast_size(left: int, right: int) -> int | None:

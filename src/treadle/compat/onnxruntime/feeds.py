@@ -185,8 +185,11 @@ def _texts(array: Array) -> Array:
 def _check(declared: NodeArg, array: Any) -> None:
     if not isinstance(array, np.ndarray):
         return
-    actual = "tensor(string)" if array.dtype.kind == "V" and not type_name(array.dtype) else type_name(array.dtype)
-    if actual is None or (actual == declared.content and array.dtype.kind == "V" and actual == "tensor(string)"):
+    actual = type_name(array.dtype)
+    is_void = actual is None and array.dtype.kind == "V"
+    if is_void:
+        actual = "tensor(string)"  # onnxruntime's name for them in its messages
+    if actual is None or (is_void and declared.content == actual):
         raise RuntimeError(f"Numpy_type {array.dtype.num} can't be converted to MLDataType.")
     if declared.type.startswith("sparse_"):
         return  # _from_sparse() has checked the type; the array is the dense form
