@@ -10,7 +10,7 @@ from tests.models.greedy_search import END, INT32, OPTIONS, PAD, VOCABULARY, dec
 from tests.models.small import FLOAT, Array
 
 BEAMS, RETURNED = 3, 3
-_FORMS = {
+FORMS = {
     "input_ids": (INT32, ["batch", "length"]),
     "max_length": (INT32, [1]),
     "min_length": (INT32, [1]),
@@ -26,7 +26,7 @@ _FORMS = {
 
 def searching(seed: int, options: tuple[str, ...] = (), *, model_type: int = 0, **attributes: int) -> onnx.ModelProto:
     """Return a model of sequences, their scores, and those of all steps, with these optional inputs."""
-    names = [name if name not in OPTIONS or name in (*options, "min_length") else "" for name in _FORMS]
+    names = [name if name not in OPTIONS or name in (*options, "min_length") else "" for name in FORMS]
     outputs = {
         "sequences": (INT32, ["batch", "returned", "max_length"]),
         "sequences_scores": (FLOAT, ["batch", "returned"]),
@@ -39,7 +39,7 @@ def searching(seed: int, options: tuple[str, ...] = (), *, model_type: int = 0, 
     graph = helper.make_graph(
         [node],
         "searching",
-        [helper.make_tensor_value_info(name, *_FORMS[name]) for name in names if name],
+        [helper.make_tensor_value_info(name, *FORMS[name]) for name in names if name],
         [helper.make_tensor_value_info(name, *form) for name, form in outputs.items()],
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

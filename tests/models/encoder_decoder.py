@@ -6,22 +6,11 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from tests.models.beam_search import FORMS
 from tests.models.greedy_search import DEPTH, END, HEADS, HIDDEN, INT32, PAD, VOCABULARY
 from tests.models.small import FLOAT, Array, ModelWriter
 
 FIRST = 2
-FORMS = {
-    "input_ids": (INT32, ["batch", "length"]),
-    "max_length": (INT32, [1]),
-    "min_length": (INT32, [1]),
-    "num_beams": (INT32, [1]),
-    "num_return_sequences": (INT32, [1]),
-    "length_penalty": (FLOAT, [1]),
-    "repetition_penalty": (FLOAT, [1]),
-    "vocab_mask": (INT32, [VOCABULARY]),
-    "prefix_vocab_mask": (INT32, ["batch", VOCABULARY]),
-    "attention_mask": (INT32, ["batch", "length"]),
-}
 _OPTIONS = ("repetition_penalty", "vocab_mask", "prefix_vocab_mask", "attention_mask")
 
 
