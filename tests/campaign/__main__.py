@@ -23,7 +23,7 @@ from typing import Any
 from tests.campaign.mutants import KINDS
 
 BATCH = 500
-"""Mutants of a worker: it begins anew before what it leaks, if anything, becomes large."""
+"""How many mutants a worker tries before the next worker begins, so that leaked memory stays small."""
 
 _LOOKS = 0.2
 """Seconds from one look at a worker to the next."""

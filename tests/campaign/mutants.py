@@ -20,10 +20,10 @@ INTEGERS = (
     0, -1, 1, 2, 3, 7, 100, 2**15, 2**20 + 1, 2**23, 2**30, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1, -2, -(2**31),
     -(2**63),
 )  # fmt: skip
-"""What replaces an integer: usual numbers, and those at the ends of what memory, 32 bits and 64 bits hold."""
+"""Integers that replace others: small ones, and those at the limits of memory, 32 bits and 64 bits."""
 
 REALS = (0.0, -1.0, 1e-40, 1e9, 1e30, -1e30, float("inf"), float("nan"))
-"""What replaces a real number."""
+"""Reals that replace others."""
 
 FEW = 16
 """Inputs of no more elements may hold sizes, axes or counts."""

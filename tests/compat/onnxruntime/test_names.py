@@ -1,6 +1,6 @@
 """The public names of onnxruntime: each is here too, or is listed with the reason why it is not.
 
-Names of what is compiled for devices are those of onnxruntime itself, where it is installed."""
+onnxruntime itself, where it is installed, has the names of its compiled code for devices."""
 
 from __future__ import annotations
 

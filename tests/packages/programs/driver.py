@@ -26,7 +26,7 @@ from unittest.mock import patch
 def counting(calls: Counter[str]) -> Iterator[None]:
     """Count the calls of Python functions for nodes in the block by their op, and the objects that are made of outputs.
 
-    They are calls within plans, of nodes between plans, and of what makes sequences and maps after a run.
+    Calls within plans count, calls for nodes between plans, and calls that make sequences and maps after a run.
     """
     from treadle.frontends.onnx.reference import ObjectFunction
     from treadle.frontends.onnx.zip_map import ZipMap

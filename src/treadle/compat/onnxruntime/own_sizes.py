@@ -19,7 +19,7 @@ class DimensionWarning(UserWarning):
 
 
 def several_sizes(inputs: Iterable[Tensor], arrays: Mapping[str, Any]) -> str | None:
-    """Return what is told of a dimension that `arrays` give several sizes; None if there is none."""
+    """Return a sentence on the first dimension that `arrays` give several sizes; None if each has one size."""
     sizes: dict[str, tuple[int, str]] = {}
     for tensor in inputs:
         array = arrays.get(tensor.name)

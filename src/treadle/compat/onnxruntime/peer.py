@@ -66,7 +66,7 @@ _ITS_OWN = frozenset({
     "get_all_opkernel_def", "get_compatibility_info_from_model", "get_hardware_device_ep_incompatibility_details",
     "get_model_compatibility_for_ep_devices", "print_debug_info",
 })  # fmt: skip
-"""Names of what concerns onnxruntime's own formats, operators and plug-ins for devices."""
+"""Names that onnxruntime alone can have: those of its own formats, operators and plug-ins for devices."""
 
 
 def only_there(where: str, name: str) -> Any:

@@ -55,7 +55,7 @@ def test_what_follows_found_places(tmp_path: Path) -> None:
 
 
 def test_numbers_that_decide_sizes(tmp_path: Path) -> None:
-    """Range and Tile of what is computed."""
+    """Range and Tile take numbers that the graph computes."""
     write = Writer()
     n = write.node("Mul", write.input("n", (), "i32"), write.constant(2, np.int32), T=i32)
     zero, one = write.constant(0, np.int32), write.constant(1, np.int32)

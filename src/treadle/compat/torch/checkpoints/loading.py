@@ -45,8 +45,8 @@ def load(
 
     Raises:
         UnpicklingError: The file needs what is not allowed, or is damaged.
-        RuntimeError: It is no checkpoint, or has tensors on other devices.
-        NotImplementedError: weights_only=False, or a TorchScript archive.
+        RuntimeError: It is no checkpoint, or a TorchScript archive, or has tensors on other devices.
+        NotImplementedError: weights_only=False, or an older checkpoint of a big-endian machine.
     """
     if weights_only is not None and not weights_only:
         raise NotImplementedError(
