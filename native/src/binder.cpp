@@ -26,8 +26,8 @@ constexpr std::array<const char*, 38> kSignatures{
     "irr", "irr", "ir",  "ir",  "ir",  "ri",  "ir",  "rr",  "rr",  // less to real_sqrt
     "iiri", "iiiriir", "iiiriir", "iiir", "iiir",                // units_per_chunk to planes_rows
     "iiiirrriirrr", "iiiirrriirrr", "iiiirrriirrr",              // grid_batches to grid_panels
-    "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri", "iiiiiiiiiiiirrrriiirrri",
-    "iiiiiiiiiiiirrrriiirrri",  // winograd_tiles to winograd_total
+    "iiiiiiiiiiiirrrriiirrrri", "iiiiiiiiiiiirrrriiirrrri", "iiiiiiiiiiiirrrriiirrrri", "iiiiiiiiiiiirrrriiirrrri",
+    "iiiiiiiiiiiirrrriiirrrri",  // winograd_tiles to winograd_total
 };
 static_assert(kSignatures.size() == index_of(BinderOp::winograd_total) + 1);
 
@@ -337,7 +337,7 @@ void Binder::compute(const Run& run, std::vector<Slot>& slots, std::vector<std::
                     WinogradRequest{integer(0), integer(1), integer(2), integer(3), integer(4), integer(5),
                                     integer(6), integer(7), integer(8), integer(9), integer(10) != 0, real(11),
                                     real(12), real(13), real(14), integer(15), integer(16), integer(17), real(18),
-                                    real(19), real(20), integer(21)},
+                                    real(19), real(20), real(21), integer(22)},
                     row);
             });
             break;

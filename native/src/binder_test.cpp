@@ -183,16 +183,16 @@ TREADLE_TEST(partitions_of_tiles_are_what_lowering_gets) {
     Listing listing;
     listing.symbols = 1;
     listing.constants = {4, 6, 2, 50, 64, 8, 36, 1, 0, bits(120.5), bits(60.25), bits(0.0), bits(0.3), 1 << 20, 32, 1 << 19,
-                         bits(0.09), bits(3000.0), bits(3.0), 8};
+                         bits(0.09), bits(0.03), bits(3000.0), bits(3.0), 8};
     for (const auto op : {BinderOp::winograd_tiles, BinderOp::winograd_groups, BinderOp::winograd_input,
                           BinderOp::winograd_product, BinderOp::winograd_total}) {
-        listing.add(op, {0, 1, 2, 3, 4, 5, 6, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
+        listing.add(op, {0, 1, 2, 3, 4, 5, 6, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21});
     }
     const auto binder = listing.build();
     for (const std::int64_t tiles : {1, 49, 3000}) {
         const WinogradPartition found = partition_winograd(
             {tiles, 4, 6, 2, 50, 64, 8, 8, 36, 1, false, 120.5, 60.25, 0.0, 0.3, 1 << 20, 32, 1 << 19,
-             0.09, 3000.0, 3.0, 8});
+             0.09, 0.03, 3000.0, 3.0, 8});
         const std::int64_t symbols[] = {tiles};
         const auto slots = binder.evaluate(symbols);
         const std::vector<Slot> wanted{found.tiles, found.groups, found.input, found.product, found.total};

@@ -23,9 +23,6 @@ constexpr std::int64_t kLeastHeight = 3;
 // Cost of beginning and storing a register block, in each section.
 constexpr double kBlockCost = 40.0;
 
-// The part of the time of reading weights from L3 again that products do not hide.
-constexpr double kRereadShare = 0.1;
-
 // A byte of transformed input is written and read; within L2 that takes kCachedShare of the time.
 constexpr double kPasses = 2.0;
 constexpr double kCachedShare = 0.4;
@@ -60,15 +57,23 @@ double input_cost(const WinogradRequest& request, std::int64_t tiles, std::int64
     return cost + request.call_cost + bytes * kPasses * request.l3_byte_cost * share;
 }
 
+// Returns what reading the weights again for all groups of tiles but the first adds to their products, which cost
+// `product` with the first. The longer the reads, the less of them the products hide.
+double reread_cost(const WinogradRequest& request, double product, std::int64_t groups) {
+    const double weights = real(request.weight_bytes);
+    if (groups == 1 || 2 * weights <= real(request.l2)) return 0.0;
+    const double reads = request.reread_cost * weights * real(groups - 1);
+    const double products = product / real(groups) * real(groups - 1);
+    return std::isfinite(reads + products) ? reads * (reads / (reads + products)) : reads;
+}
+
 // Returns the cost of everything after the transform of the input.
 double product_cost(const WinogradRequest& request, std::int64_t tiles, std::int64_t groups) {
     const double out_groups = real(ceil_div(request.out_blocks, request.vectors));
     const double product = real(request.points) * group_cost(request, tiles) * real(groups) * out_groups;
-    const double weights = real(request.weight_bytes);
-    const double again = 2 * weights > real(request.l2) ? kRereadShare * request.l3_byte_cost * real(groups - 1) : 0.0;
     return product + request.factor_cost * real(groups) +
            request.output_cost * real(request.tiles) * real(request.out_blocks) +
-           (request.first_cost + again) * weights;
+           request.first_cost * real(request.weight_bytes) + reread_cost(request, product, groups);
 }
 
 // Returns the groups of output channels of a chunk: few if the input is transformed before, else many.
@@ -92,7 +97,7 @@ const char* fault_of(const WinogradRequest& request) {
     }
     if (request.least > request.most) return "partitions a convolution whose least height exceeds the largest";
     for (const double cost : {request.input_cost, request.output_cost, request.factor_cost, request.first_cost,
-                              request.l3_byte_cost, request.call_cost, request.costs_per_ns}) {
+                              request.l3_byte_cost, request.reread_cost, request.call_cost, request.costs_per_ns}) {
         if (!std::isfinite(cost) || cost < 0) return "partitions a convolution with a cost that is not finite and >= 0";
     }
     return nullptr;

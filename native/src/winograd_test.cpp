@@ -11,7 +11,7 @@ namespace {
 
 WinogradRequest request_of(std::int64_t tiles, bool fused) {
     return {tiles, 4, 6, 2, 50, 64, 8, 8, 36, 1, fused, 120.0, 60.0, 0.0, 0.3, 64 * 64 * 36 * 4, 32, 1 << 19,
-            0.09, 3000.0, 3.0, 8};
+            0.09, 0.03, 3000.0, 3.0, 8};
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ TREADLE_TEST(faulty_requests_are_found) {
 TREADLE_TEST(the_largest_requests_have_costs) {
     constexpr std::int64_t most = std::int64_t{1} << 24;
     const auto found = partition_winograd({std::int64_t{1} << 40, 1, most, most, 1, most, most, most, most, most, false,
-                                           1e300, 1e300, 1e300, 1e300, most, most, 0, 1e300, 1e300, 1e300, most});
+                                           1e300, 1e300, 1e300, 1e300, most, most, 0, 1e300, 1e300, 1e300, 1e300, most});
     CHECK(found.total >= 0 && found.tiles >= 0);
 }
 

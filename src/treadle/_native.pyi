@@ -464,8 +464,8 @@ def partition_planes(planes: int, rows: int, ns: float) -> tuple[int, int]:
 def partition_winograd(
     tiles: int, least: int, most: int, vectors: int, room: int, channels: int, in_blocks: int, out_blocks: int,
     points: int, sections: int, fused: bool, input_cost: float, output_cost: float, factor_cost: float,
-    first_cost: float, weight_bytes: int, vector_bytes: int, l2: int, l3_byte_cost: float, call_cost: float,
-    costs_per_ns: float, in_flight: int
+    first_cost: float, weight_bytes: int, vector_bytes: int, l2: int, l3_byte_cost: float, reread_cost: float,
+    call_cost: float, costs_per_ns: float, in_flight: int
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Return the cheapest partition of a convolution by Winograd's algorithm.
 

@@ -35,6 +35,7 @@ class Kind(NamedTuple):
 KINDS = (
     Kind("zen4", "AuthenticAMD", 25, {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}),
     Kind("zen5", "AuthenticAMD", 26, range(256)),
+    Kind("emerald-rapids", "GenuineIntel", 6, {207}),
 )
 """In order of preference: the first that fits is taken.
 

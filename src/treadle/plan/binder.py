@@ -45,7 +45,7 @@ REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("conv.units", "conv.groups"), (2, 5)),
     **dict.fromkeys(("planes.planes", "planes.rows"), (2,)),
     **dict.fromkeys(_GRIDS, (3, 4, 5, 8, 9, 10)),
-    **dict.fromkeys(_WINOGRAD, (11, 12, 13, 14, 18, 19, 20)),
+    **dict.fromkeys(_WINOGRAD, (11, 12, 13, 14, 18, 19, 20, 21)),
 }
 """Which operands of an operation are reals, by position; the others are integers."""
 

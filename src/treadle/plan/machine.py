@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -25,8 +26,8 @@ class MachineModel:
     """What passes assume of a kind of CPU. Times are in ns, sizes in bytes, bandwidths in bytes a ns of one core.
 
     A figure is what kernels can expect, not a peak: `machines/README.md` says how each is measured. Sizes of caches and
-    vector registers are those of `Target`. No pass reads `load_ns`, `store_ns`, the latencies of caches,
-    `chunk_ns`, `line_ns` and `unpark_ns` so far.
+    vector registers are those of `Target`. No pass reads `load_ns`, `store_ns`, `l2_latency_ns`, `chunk_ns`,
+    `line_ns` and `unpark_ns` so far.
 
     Attributes:
         name: The name of the file without its suffix.
@@ -81,6 +82,14 @@ class MachineModel:
     def sums_in_flight(self) -> int:
         """Independent sums that hide the latency of a multiply-add."""
         return round(self.fma_latency_ns / self.fma_ns)
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """How many bytes a stream asks memory for before the first of them arrive, so that memory is always busy.
+
+        That is latency times bandwidth (Little's law).
+        """
+        return math.ceil(self.memory_latency_ns * self.memory_bytes_per_ns)
 
 
 FIGURES = tuple(field.name for field in fields(MachineModel) if field.type == "float")

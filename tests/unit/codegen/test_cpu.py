@@ -61,6 +61,14 @@ def test_a_known_cpu_has_its_model() -> None:
     assert machine_for(zen5, "avx2", "avx512") == "generic-avx2"
 
 
+def test_vendors_number_their_families_alike() -> None:
+    """
+    Family and model alone do not name a CPU.
+    """
+    assert machine_for(CpuId("GenuineIntel", 6, 207), "avx512", "avx512") == "emerald-rapids"
+    assert machine_for(CpuId("AuthenticAMD", 6, 207), "avx512", "avx512") == "generic-avx512"
+
+
 @pytest.mark.parametrize(("model", "isa", "name"), [(0x01, "avx2", "generic-avx2"), (0x11, "avx512", "zen4")])
 def test_a_family_may_have_several_models(model: int, isa: str, name: str) -> None:
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from tests.machines import MACHINES
 
 from treadle.codegen.target import detect
 from treadle.driver import Options, compile_for, plans_of
@@ -29,9 +30,10 @@ def two_heads() -> Graph:
 
 
 def kernels_of(output_names: list[str], l3: int) -> set[str]:
-    """The specs of the convolutions that are compiled for `output_names`, on a machine with `l3` bytes of last
-    cache."""
-    options = Options(replace(detect(), l2=1 << 20, l3=l3))
+    """The specs of the convolutions that are compiled for `output_names`, on a machine with `l3` bytes of a last cache
+    that is near."""
+    here = detect()
+    options = Options(replace(here, l2=1 << 20, l3=l3, model=MACHINES[here.isa].model, digest=""))
     (plan,) = plans_of(compile_for(two_heads(), options, [(1, 256, 14, 14)], output_names))
     return {str(call.spec) for call in plan.calls if call.spec is not None and "conv" in call.spec.family}
 

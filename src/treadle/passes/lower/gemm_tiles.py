@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -324,10 +323,9 @@ def prefetched(
 def _bytes_ahead(parts: Parts, step_bytes: int, machine: MachineModel) -> int:
     """How far behind what a single block reads of a panel the lines are that memory has to be asked for by then.
 
-    Memory is busy while it is asked for as much as it delivers during its latency (Little's law), of all panels that
-    are multiplied by turns together; a turn of a panel takes a part of it at once.
+    All panels that are multiplied by turns have `bytes_in_flight` together; a turn of a panel takes a part of it at
+    once.
     """
-    in_flight = math.ceil(machine.memory_latency_ns * machine.memory_bytes_per_ns)
     if not parts.several:
-        return ceil_div(in_flight, LINE) * LINE
-    return ceil_div(in_flight, parts.panels * LINE) * LINE + parts.length * step_bytes
+        return ceil_div(machine.bytes_in_flight, LINE) * LINE
+    return ceil_div(machine.bytes_in_flight, parts.panels * LINE) * LINE + parts.length * step_bytes

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.kernel_runner import lower_graph
 from tests.machines import MACHINES
 from tests.unit.codegen.conv.conv_case import EPILOGUES, FAST_LIMIT, Case
 
@@ -17,7 +18,7 @@ from treadle.passes.lower.conv.winograd import lower
 from treadle.passes.lower.conv.winograd.cost import choose_tiling, tilings
 from treadle.passes.lower.conv.winograd.tiling import ALGORITHMS, Tiling
 from treadle.passes.lower.conv.winograd.weights import kernel_transform
-from treadle.plan.kernels.conv.winograd import Points
+from treadle.plan.kernels.conv.winograd import Points, WinogradConvSpec
 from treadle.plan.target import Target
 
 SAME = (1, 1, 1, 1)
@@ -225,6 +226,37 @@ def test_streamed_weights_are_transformed_by_the_kernel() -> None:
     assert resident is not None
     assert streamed.section_blocks > 0
     assert resident.section_blocks == 0
+
+
+def test_reading_weights_again_costs_more_where_l3_is_far() -> None:
+    """Each group of tiles reads all weights; a single group does not do so again, and L2 keeps few weights."""
+    near = MACHINES["avx512"].description()
+    far = replace(near, l2=2 << 20, l3=260 << 20, model="emerald-rapids")
+
+    def rise(case: Case) -> float:
+        """The cost of the first tiling whose weights are transformed, on the far machine over that on the near one."""
+        costs = []
+        for target in (replace(far, model="zen5"), far):
+            first = next(each for each in tilings(case.shape(target), target) if each.fused and each.points == F4)
+            costs.append(first.total_cost)
+        return costs[1] / costs[0]
+
+    assert rise(winograd(512, 512, (5, 85))) > 1.1
+    assert rise(winograd(512, 512, (8, 8))) == 1
+    assert rise(winograd(32, 32, (56, 56))) == 1
+
+
+def test_weights_that_leave_l2_are_prefetched(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefetching changes no result; weights that the kernel transforms have prefetches of their own."""
+    case = replace(winograd(48, 48, (9, 11)), epilogue="residual_relu")
+    small = replace(target, l1=1 << 12, l2=1 << 15, l3=1 << 15)
+    for tiling in tilings_of_points(case, small, F4):
+        check(case, small, tiling, monkeypatch)
+        for machine, leaves in ((small, True), (replace(target, l2=1 << 25), False)):
+            graph, _ = case.graph(machine)
+            calls, _ = lower_graph(graph, machine, case.math)
+            (spec,) = [call.spec for call in calls if isinstance(call.spec, WinogradConvSpec)]
+            assert (spec.ahead > 0) == (leaves and not tiling.section_blocks)
 
 
 @pytest.mark.parametrize(("channels", "streamed"), [(48, False), (64, True)])

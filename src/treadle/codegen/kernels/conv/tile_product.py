@@ -35,6 +35,8 @@ class Section:
     next_taps: ir.Value | None = None
     """What to prefetch meanwhile: `prefetch_bytes` for each channel, register block and point."""
     prefetch_bytes: int = 0
+    ahead: int = 0
+    """How many bytes behind the factors that a turn reads it prefetches as many; 0: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Product:
     """Emits products of one kernel: register blocks of a few tiles times `vectors` vectors of output channels.
 
     `factors`: how many matrices of weights there are, and the number of that of each point; None: each has its own.
+    `ahead`: as in Section, for kernels without sections.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Product:
         points: int,
         *,
         factors: tuple[int, Callable[[Index], Index]] | None,
+        ahead: int,
     ) -> None:
         self.k = k
         self.sizes = sizes
@@ -77,6 +81,7 @@ class Product:
         self.factors, self.factor_of = factors or (points, lambda point: point)
         self.dtype, self.lanes, self.vectors = spec.dtype, spec.lanes, spec.vectors
         self.heights, self.unroll = spec.heights, spec.unroll
+        self.ahead = ahead
         self.block_stride = k.mul(sizes.group_tiles, self.lanes)
 
     @contextmanager
@@ -109,7 +114,8 @@ class Product:
         def section(group: Index) -> AbstractContextManager[Section]:
             panel = k.mul(group, k.mul(self.channels, self.factors * width))
             factors = k.at(k.pointer(2), panel, self.dtype)
-            return nullcontext(Section(self.channels, inputs, factors, k.mul(self.channels, width)))
+            stride = k.mul(self.channels, width)
+            return nullcontext(Section(self.channels, inputs, factors, stride, ahead=self.ahead))
 
         return section
 
@@ -171,6 +177,9 @@ class Product:
                     assert section.next_taps is not None, "what is prefetched has an address"
                     at = k.mul(k.add(past, channel.index), section.prefetch_bytes)
                     prefetch(k, section.next_taps, k.add(at, line))
+                for line in range(0, self.unroll * width * self.dtype.size if section.ahead else 0, LINE):
+                    at = k.mul(channel.index, width * self.dtype.size)
+                    prefetch(k, panel, k.add(at, section.ahead + line))
                 for u in range(self.unroll):
                     at = k.at(panel, k.mul(k.add(channel.index, u), width), self.dtype)
                     factors = [load(k, at, v * lanes, self.dtype, lanes) for v in range(self.vectors)]

@@ -88,6 +88,8 @@ class WinogradConvSpec(TileProductSpec):
     """The kernel transforms its input itself."""
     section: WinogradSection | None
     """None if weights were transformed when the model was compiled. No kernel is fused and has sections."""
+    ahead: int
+    """How many bytes behind the transformed weights that a turn reads it prefetches as many; 0: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,8 @@ def emit_conv_winograd(k: Kernel, spec: WinogradConvSpec) -> None:
         groups_per_chunk=args.groups_per_chunk,
         counts=args.counts,
     )
-    product = Product(k, spec, sizes, tile_args.channels, spec.tile.point_count, factors=_factors(k, spec))
+    points = spec.tile.point_count
+    product = Product(k, spec, sizes, tile_args.channels, points, factors=_factors(k, spec), ahead=spec.ahead)
     epilogue = Epilogue(k, spec, args.outputs)
     products = k.at(k.scratch, product.points * lanes, dtype)
 

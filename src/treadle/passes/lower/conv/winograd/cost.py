@@ -21,7 +21,7 @@ from treadle.passes.lower.conv.rows import RowTiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.tile_product import group_of
 from treadle.passes.lower.conv.winograd.tiling import Method, Tiling, methods
-from treadle.plan.target import Target
+from treadle.plan.target import LINE, Target
 
 _INPUT_COST = (1.2, 0.45)
 _OUTPUT_COST = (0.7, 0.3)
@@ -29,6 +29,8 @@ _OUTPUT_COST = (0.7, 0.3)
 the second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
 _FACTOR_COST = 4.5
 """Cost of transforming one vector of a section's weights for one point."""
+_LINES_IN_FLIGHT = 24
+"""How many lines a core asks L3 or memory for at once while it multiplies."""
 LEAST_GAIN = 1.1
 """How many times faster than direct convolution the cost must be."""
 
@@ -117,6 +119,8 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
     machine = target.machine
     vectors = shape.channels * method.out_groups * method.blocks.vectors
     factors = prod(method.used_factors)
+    weight_bytes = vectors * target.vector_bytes * (prod(shape.kernel) if method.section_blocks else factors)
+    latency_ns = machine.l3_latency_ns if weight_bytes <= target.last_cache else machine.memory_latency_ns
     return (
         shape.images * down * across,
         method.blocks.least,
@@ -133,10 +137,11 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
         _transform_cost(method, _OUTPUT_COST),
         _FACTOR_COST * factors * vectors if method.section_blocks else 0.0,
         _first_byte(target, streamed=streamed),
-        vectors * target.vector_bytes * (prod(shape.kernel) if method.section_blocks else factors),
+        weight_bytes,
         target.vector_bytes,
         target.l2,
-        1.0 / (machine.l3_bytes_per_ns * machine.fma_ns),
+        max(1.0 / (machine.l3_bytes_per_ns * machine.fma_ns), _streamed_byte(target, machine.l3_latency_ns)),
+        _streamed_byte(target, latency_ns),
         machine.wake_ns / machine.fma_ns,
         1.0 / machine.fma_ns,
         machine.sums_in_flight,
@@ -147,6 +152,14 @@ def _first_byte(target: Target, *, streamed: bool) -> float:
     """Returns the cost of first reading a byte of weights: from memory, which cores share, if `streamed`."""
     machine = target.machine
     return 1.0 / ((machine.memory_shared_bytes_per_ns if streamed else machine.l3_bytes_per_ns) * machine.fma_ns)
+
+
+def _streamed_byte(target: Target, latency_ns: float) -> float:
+    """Returns the cost of a byte of a stream whose lines arrive so long after they were asked for.
+
+    A core has only so many lines in flight, so the latency bounds how fast they arrive (Little's law).
+    """
+    return latency_ns / (_LINES_IN_FLIGHT * LINE * target.machine.fma_ns)
 
 
 def _transform_cost(method: Method, per_point: tuple[float, float]) -> float:

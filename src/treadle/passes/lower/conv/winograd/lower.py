@@ -29,7 +29,7 @@ from treadle.plan.kernels.conv.winograd import (
     WinogradSection,
     WinogradTileArgs,
 )
-from treadle.plan.target import Target
+from treadle.plan.target import LINE, Target
 
 MOST_VARIANTS = 2
 """The most ways to compute one convolution in a plan: each has packed weights and kernels of its own."""
@@ -133,6 +133,8 @@ def _product_call(
     if tiling.fused:
         cost = cost + tiling.input_cost * tiling.group_chunks
     section = _section(shape, tiling, lanes)
+    weights = _weights(node.operand(1), shape, tiling, lanes, ctx)
+    leaves_l2 = section is None and ctx.streamed_weights and elements(weights.static_shape) * f32.size > ctx.target.l2
     spec = WinogradConvSpec(
         dtype=f32,
         source=source.known_dtype,
@@ -144,12 +146,12 @@ def _product_call(
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
         fused=tiling.fused,
         section=section,
+        ahead=ceil_div(ctx.machine.bytes_in_flight, LINE) * LINE if leaves_l2 else 0,
         bias=epilogue.bias is not None,
         epilogue=epilogue.expr,
         kinds=epilogue.kinds,
     )
     args = _product_args(shape, tiling, epilogue.image_stride(node.output, ctx), ctx)
-    weights = _weights(node.operand(1), shape, tiling, lanes, ctx)
     inputs = points * args.tiles.input_point if tiling.fused else 0
     section_weights = prod(tiling.factors) * section.factor_stride if section is not None else 0
     return ctx.call(
