@@ -149,6 +149,7 @@ const ProgramTemplate::Sizes& ProgramTemplate::evaluate(Rebinding& rebinding,
         sizes = evaluate(symbols);
         return sizes;
     }
+    prefetch(rebinding);
     sizes.owner_ = 0;  // if an operation fails, the slots hold values for several combinations of sizes
     binder_.update(sizes.slots_, symbols);
     sizes.owner_ = id_;
@@ -159,8 +160,18 @@ const ProgramTemplate::Sizes& ProgramTemplate::evaluate(Rebinding& rebinding,
 bool ProgramTemplate::rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs,
                              std::span<const int> max_workers) const {
     Parts& parts = rebinding.parts_;
+    program.prefetch();
     compute(parts, rebinding.sizes_, outputs, max_workers, {});
     return program.renumber(parts.steps, parts.tasks, parts.buffers, parts.arena_bytes, parts.scratch_bytes);
+}
+
+// Starts loading all that binding reads. Runs since the last binding have evicted it from the caches.
+void ProgramTemplate::prefetch(const Rebinding& rebinding) const {
+    const Parts& parts = rebinding.parts_;
+    binder_.prefetch();
+    treadle::prefetch(rebinding.sizes_.slots_, steps_, args_, pointers_, in_arena_, first_rival_, rivals_, order_,
+                      spec_.buffers, spec_.tasks, parts.args, parts.pointers, parts.steps, parts.tasks, parts.buffers,
+                      parts.moved, parts.bytes, parts.begins);
 }
 
 void ProgramTemplate::check(const Sizes& sizes) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "treadle/prefetch.h"
 #include "treadle/tiling.h"
 
 namespace treadle {
@@ -112,6 +113,9 @@ public:
     // update() changes slots that evaluate() returned to those of other values of the symbols. It computes only the
     // slots that depend on symbols whose values differ. Throws as evaluate() does; the slots must then not be used.
     void update(std::vector<Slot>& slots, std::span<const std::int64_t> symbols) const;
+
+    // prefetch() starts loading what update() reads beside the slots.
+    void prefetch() const { treadle::prefetch(operands_, runs_, searches_, requests_); }
 
     std::size_t symbols() const { return symbols_; }
 

@@ -14,6 +14,7 @@
 
 #include "treadle/arenas.h"
 #include "treadle/mutex.h"
+#include "treadle/prefetch.h"
 
 namespace treadle {
 
@@ -170,6 +171,11 @@ public:
     // used.
     bool renumber(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
                   const std::vector<BufferSpec>& buffers, std::int64_t arena_bytes, std::int64_t scratch_bytes);
+    // prefetch() starts loading what renumber() changes.
+    void prefetch() const {
+        treadle::prefetch(args_, steps_, step_costs_, tasks_, caps_, successors_, order_, buffers_, constant_pointers_,
+                          bound_pointers_, arena_pointers_);
+    }
     // max_workers() returns how many workers may share the task; kAnyWorkers if its step has no cap.
     int max_workers(std::uint32_t task) const {
         return caps_[task].load(std::memory_order_relaxed);  // partner: store_caps()

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "treadle/binder.h"
+#include "treadle/prefetch.h"
 #include "treadle/program.h"
 
 namespace treadle {
@@ -140,6 +141,7 @@ private:
     void check_buffers();
     void add_rivals();
     void sort_tasks();
+    void prefetch(const Rebinding& rebinding) const;
     void check(const Sizes& sizes) const;
     void compute(Parts& parts, const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,
                  std::span<HostCall> hosts) const;

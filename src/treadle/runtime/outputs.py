@@ -116,6 +116,8 @@ class OutputForm:
             if not (isinstance(spec, SizedSpec) or spec.is_given or not spec.shape or spec.dtype.hasobject)
         ]
         self._arrangements: dict[tuple[Sequence[int], ...], Arrangement] = {}
+        self.is_single = self._groups == [(0,)] and len(specs) == 1
+        """True if the only output is one that may have a block."""
 
     def blocks(self, shapes: Sequence[StaticShape | None]) -> list[Block]:
         """Return blocks for the outputs that can share one: of known shape, with an axis and elements, but no objects,
@@ -127,7 +129,7 @@ class OutputForm:
             size = dtype.itemsize * prod(shape)
             if size == 0:
                 continue
-            pitch = -(-size // _LINE) * _LINE
+            pitch = _padded(size)
             spec = ArraySpec(shape, dtype)
             if len(indices) == 1:
                 blocks.append(Block(spec, indices, pitch, pitch))
@@ -185,6 +187,8 @@ class Outputs:
 
     def __init__(self, form: OutputForm, shapes: Sequence[StaticShape | None], pool: OutputPool) -> None:
         """Let outputs of `form` with these `shapes` (None: a run finds it) have memory of `pool`."""
+        self._form = form
+        self._pool = pool
         self._acquire: list[Callable[[], Any]] = []
         self._shapes: list[StaticShape] = []
         self._dtypes: list[np.dtype[Any]] = []
@@ -219,6 +223,23 @@ class Outputs:
         """For each output the index of its buffer and the byte offset there."""
         return [(at, row * self._pitches[at] if row else 0) for at, row in self._arranged.places]
 
+    def resize(self, shapes: Sequence[StaticShape | None]) -> bool:
+        """Allocate for these `shapes` from now on; False, and nothing changes, if that takes another arrangement.
+
+        It is True for a single output that has a block before and after. That is the fast case: a run of new sizes
+        waits for it, and what it uses has left the caches.
+        """
+        if not self._form.is_single or not self._acquire:
+            return False
+        shape = shapes[0]
+        assert shape is not None, "it has a block"
+        size = _padded(self._form.dtypes[0].itemsize * prod(shape))
+        if not MIN_BYTES <= size <= self._pool.limit:
+            return False
+        self._acquire[0] = partial(self._pool.acquire, size)
+        self._shapes[0] = (1, *shape)
+        return True
+
     def allocate(self, given: Sequence[Array] = ()) -> tuple[list[Array], list[object]]:
         """Return a contiguous array for each output, and the buffers that `locations` refers to.
 
@@ -247,6 +268,11 @@ class Outputs:
             memory, shape = taken
             outputs[index] = np.empty(shape, dtype) if 0 in shape else np.ndarray(shape, dtype, memory)
         return outputs
+
+
+def _padded(size: int) -> int:
+    """Return the bytes of whole cache lines that hold `size` bytes."""
+    return -(-size // _LINE) * _LINE
 
 
 def _new(shape: StaticShape | None, dtype: np.dtype[Any]) -> Callable[[], Any]:

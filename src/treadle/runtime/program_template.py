@@ -356,7 +356,9 @@ class MovingPlan:
         except _native.BindingFailure:
             return None
         executable, self.executable, self.symbols = self.executable, None, ()
-        outputs = None if executable is None or shapes != self._shapes else executable.outputs
+        outputs = None if executable is None else executable.outputs
+        if outputs is not None and shapes != self._shapes and not outputs.resize(shapes):
+            outputs = None
         try:
             executable = self._template.bind_next(self._rebinding, executable, outputs, shapes)
         except _native.BindingFailure:

@@ -180,16 +180,17 @@ def test_bindings_are_kept_and_the_oldest_dropped(team):
         np.testing.assert_array_equal(executable.run([x], team)[0], x * 6)
 
 
-def test_a_plan_of_one_user_is_bound_to_one_size_after_another(team):
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_plan_of_one_user_is_bound_to_one_size_after_another(team, outputs):
     """
     One program serves them all, also after a size that no plan serves; results are as if it was bound to each.
     """
-    template = chain(outputs=2, width=3).build()
+    template = chain(outputs=outputs, width=3).build()
     plan = template.moving(["rows"])
     first = plan.bind({"rows": 3})
     program = first.program
     assert plan.bind({"rows": 3}) is first
-    for rows in (5, 1000, 1000, 1, 0, 40_000, 7):
+    for rows in (5, 1000, 1000, 1, 0, 40_000, 60_000, 30_000, 7):
         x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
         executable = plan.bind({"rows": rows})
         assert executable is first
