@@ -34,11 +34,14 @@ def line(rng: np.random.Generator, height: int, width: int) -> dict[str, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Requests to `model`: two sizes, multiples of `step` between bounds; an engine's turn starts with `warm_up`."""
+    """Requests to `model`: two sizes, multiples of `step` between bounds.
+
+    An engine's turn starts with a run of others, the next of `warm_ups`: a first size and several second ones.
+    """
 
     model: str
     bounds: tuple[tuple[int, int], tuple[int, int]]
-    warm_up: tuple[int, int]
+    warm_ups: tuple[int, range]
     inputs: Callable[[np.random.Generator, int, int], dict[str, Array]]
     step: int = 1
 
@@ -48,14 +51,21 @@ class Kind:
         numbers = np.random.default_rng(0).choice(len(firsts) * len(seconds), count, replace=False)
         return [(firsts[int(i) % len(firsts)], seconds[int(i) // len(firsts)]) for i in numbers]
 
+    def warm_up(self, turn: int) -> tuple[int, int]:
+        """The sizes of the run before the requests of a turn; no request and few other turns have them."""
+        first, seconds = self.warm_ups
+        return first, seconds[turn % len(seconds)]
+
     def feed(self, seed: int, sizes: Sequence[int]) -> dict[str, Array]:
         """Inputs of these sizes, by name."""
         return self.inputs(np.random.default_rng(seed), *sizes)
 
 
 KINDS = {
-    "encoder": Kind("encoder_open", ((1, 8), (5, 256)), (2, 300), texts),
-    "detector": Kind("detector_open", ((64, 480), (64, 480)), (500, 500), image),
-    "mobile_detector": Kind("mobile_detector_open", ((64, 800), (64, 800)), (832, 832), image, step=ALIGNED),
-    "recogniser": Kind("recogniser_open", ((32, 48), (32, 640)), (48, 660), line),
+    "encoder": Kind("encoder_open", ((1, 8), (5, 256)), (2, range(257, 301)), texts),
+    "detector": Kind("detector_open", ((64, 480), (64, 480)), (500, range(481, 501)), image),
+    "mobile_detector": Kind(
+        "mobile_detector_open", ((64, 800), (64, 800)), (832, range(64, 833, ALIGNED)), image, step=ALIGNED
+    ),
+    "recogniser": Kind("recogniser_open", ((32, 48), (32, 640)), (48, range(641, 661)), line),
 }

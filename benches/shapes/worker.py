@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,16 @@ def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tup
     """Answers a list of (number, sizes) with the first and a later latency and the resident memory after each.
 
     Each run gets arrays of its own, which are made just before it, so that caches and idle workers are the same for
-    both. Some outputs go to `folder`. One run before the requests does not count: it fetches what the process had in
-    caches.
+    both. Some outputs go to `folder`. One run before the requests, of sizes that are mostly new too, does not count: it
+    fetches what a process that nothing has interrupted would have in caches.
     """
     run, version, compiles = ENGINES[name](model, threads, False)
     before = compiles()
     made = KINDS[kind]
+    turns = numbers()
 
     def answer(turn: Sequence[tuple[int, list[int]]]) -> dict[str, Any]:
-        run(made.feed(0, made.warm_up))
+        run(made.feed(0, made.warm_up(next(turns))))
         found = []
         for number, sizes in turn:
             first, _ = timed(run, made.feed(number, sizes))

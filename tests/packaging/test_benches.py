@@ -175,7 +175,9 @@ def test_requests_differ_in_size(kind: Kind) -> None:
     """
     sizes = kind.sizes(512)
 
-    assert len({*sizes, kind.warm_up}) == 513
+    warm_ups = {kind.warm_up(turn) for turn in range(20)}
+    assert len(warm_ups) == 20
+    assert len({*sizes, *warm_ups}) == 532
     assert all(low <= size <= high for pair in sizes for size, (low, high) in zip(pair, kind.bounds, strict=True))
     assert kind.model in GROUPS["open"]
 

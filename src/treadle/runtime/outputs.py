@@ -226,18 +226,22 @@ class Outputs:
     def resize(self, shapes: Sequence[StaticShape | None]) -> bool:
         """Allocate for these `shapes` from now on; False, and nothing changes, if that takes another arrangement.
 
-        It is True for a single output that has a block before and after. That is the fast case: a run of new sizes
-        waits for it, and what it uses has left the caches.
+        It is True for a single output that has a block before and after, or neither. That is the fast case: a run of
+        new sizes waits for it, and what it uses has left the caches.
         """
-        if not self._form.is_single or not self._acquire:
+        if not self._form.is_single:
             return False
-        shape = shapes[0]
-        assert shape is not None, "it has a block"
-        size = _padded(self._form.dtypes[0].itemsize * prod(shape))
-        if not MIN_BYTES <= size <= self._pool.limit:
+        (shape,) = shapes
+        assert shape is not None, "no run finds it"
+        dtype = self._form.dtypes[0]
+        size = _padded(dtype.itemsize * prod(shape))
+        pooled = MIN_BYTES <= size <= self._pool.limit
+        if pooled != bool(self._acquire):
             return False
-        self._acquire[0] = partial(self._pool.acquire, size)
-        self._shapes[0] = (1, *shape)
+        if pooled:
+            self._acquire[0], self._shapes[0] = partial(self._pool.acquire, size), (1, *shape)
+        else:
+            self._empty[0] = _new(shape, dtype)
         return True
 
     def allocate(self, given: Sequence[Array] = ()) -> tuple[list[Array], list[object]]:
