@@ -50,18 +50,19 @@ def test_products_are_those_of_dequantized_weights(bits: int, zeros: str) -> Non
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
-def test_products_of_any_number_of_rows_have_one_plan(rows: int) -> None:
-    """From some rows on, panels of weights are unpacked before they are multiplied."""
-    columns, depth = 37, 96
-    weights, scales = drawn(4, columns, depth), (some(columns, 3, seed=2) ** 2 + 0.1).astype(np.float32)
+@pytest.mark.parametrize("depth", [96, 1056])
+def test_products_of_any_number_of_rows_have_one_plan(rows: int, depth: int) -> None:
+    """From some rows on, panels of weights are unpacked before they are multiplied, deep ones in parts."""
+    columns, blocks = 37, depth // 32
+    weights, scales = drawn(4, columns, depth), (some(columns, blocks, seed=2) ** 2 + 0.1).astype(np.float32)
     real = (weights - 8) * np.repeat(scales.astype(np.float64), 32, axis=1)
-    operands = {"x": some(5, depth), "w": packed(weights, 4).reshape(columns, 3, -1), "scales": scales}
+    operands = {"x": some(5, depth), "w": packed(weights, 4).reshape(columns, blocks, -1), "scales": scales}
     attributes = {"K": depth, "N": columns, "bits": 4, "block_size": 32}
     node = OneNode("MatMulNBits", operands, frozenset({"w", "scales"}), attributes=attributes)
     session = treadle.Session(node.model(is_open=True))
     x = some(rows, depth, seed=rows)
 
-    close(dict(session.run({"x": x})), [x.astype(np.float64) @ real.T], rtol=1e-4, atol=1e-4)
+    close(dict(session.run({"x": x})), [x.astype(np.float64) @ real.T], rtol=1e-4, atol=2e-3)
     assert len(session.plans()) == 1
 
 

@@ -12,13 +12,14 @@ from math import gcd
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import loop, values_of_either, when
+from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.ranges import segments
 from treadle.codegen.emit.types import I8, I16, I32, vector, vector_of
 from treadle.codegen.emit.vectors import constant, like, multiply_add, splat, take
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
+from treadle.codegen.kernels.gemm_parts import Part, finish_or_wait, parts_of, sums_before
 from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.dtypes import f32, i8, i16, i32, u8
 from treadle.plan.kernels.block_matmul import (
@@ -51,14 +52,16 @@ def emit_block_matmul(k: Kernel, spec: BlockMatmulSpec) -> None:
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
     blocks = RowBlocks(k, spec.rows, args.large_blocks, args.height)
     with segments(k, begin, end, args.blocks, "panel") as (panel, first, last):
-        if spec.unpacks == "always":
-            product.unpack(panel)
-        elif spec.unpacks == "by_rows":
-            with when(k, product.is_unpacked()):
-                product.unpack(panel)
-        with loop(k, first, last, name="block") as block:
-            row = blocks.first_row(block.index)
-            blocks.emit(block.index, lambda height: product.emit(panel, row, height))
+        if spec.unpacks == "never":
+            product.packed(panel, (first, last), blocks)
+        elif spec.unpacks == "always":
+            product.unpacked(panel, (first, last), blocks)
+        else:
+            with either(k, k.less(UNPACKED_BLOCKS - 1, args.blocks)) as (unpacked, packed):
+                with unpacked:
+                    product.unpacked(panel, (first, last), blocks)
+                with packed:
+                    product.packed(panel, (first, last), blocks)
 
 
 class _BlockProduct:
@@ -82,61 +85,75 @@ class _BlockProduct:
         """The weights, scales and zeros of a panel."""
         k, spec = self.k, self.spec
         past = k.mul(k.mul(panel, self.args.depth_blocks), self.epilogue.width)
-        weights = k.at(k.pointer(3), k.mul(past, self.words), i32)
-        zeros = k.at(k.pointer(5), past, u8 if spec.zeros == "u8" else f32) if spec.zeros else None
-        return weights, k.at(k.pointer(4), past, f32), zeros
+        first = spec.weights_pointer
+        weights = k.at(k.pointer(first), k.mul(past, self.words), i32)
+        zeros = k.at(k.pointer(first + 2), past, u8 if spec.zeros == "u8" else f32) if spec.zeros else None
+        return weights, k.at(k.pointer(first + 1), past, f32), zeros
 
-    def is_unpacked(self) -> ir.Value:
-        """Whether panels are unpacked to scratch, where the number of rows decides."""
-        return self.k.less(UNPACKED_BLOCKS - 1, self.args.blocks)
+    def packed(self, panel: Index, here: tuple[Index, Index], blocks: RowBlocks) -> None:
+        """The blocks `here` of rows times a panel that each of them unpacks in registers."""
+        with loop(self.k, *here, name="block") as block:
+            row = blocks.first_row(block.index)
 
-    @property
-    def _unpacked(self) -> ir.Value:
-        """The unpacked panel, [depth, width] of f32; scratch begins with a register block."""
-        return self.k.at(self.k.scratch, self.spec.rows[0] * self.epilogue.width, f32)
+            def emit(height: int) -> None:
+                self._finish(self._packed_product(panel, row, height), panel, row, height)
 
-    def unpack(self, panel: Index) -> None:
-        """Stores the real weights of a panel in scratch, times the powers of two that the left factor undoes."""
+            blocks.emit(block.index, emit)
+
+    def unpacked(self, panel: Index, here: tuple[Index, Index], blocks: RowBlocks) -> None:
+        """The same with a panel that is unpacked to scratch: parts of the depth, by turns."""
+        k, args, spec, width = self.k, self.args, self.spec, self.epilogue.width
+        tile = spec.rows[0] * width
+        right = k.at(k.scratch, tile, f32)
+        waiting = k.at(right, k.mul(args.part_blocks, spec.block * width), f32)
+        row_length = args.depth if spec.left_in_place else self.depth
+        with parts_of(k, args.depth_blocks, args.part_blocks) as part:
+            self._unpack(panel, part, right)
+            begin = k.mul(part.begin, spec.block)
+            length = k.min(k.mul(part.length, spec.block), k.sub(row_length, begin))
+            with loop(k, *here, name="block") as block:
+                row = blocks.first_row(block.index)
+                left = k.at(k.pointer(1), k.add(k.mul(row, row_length), begin), f32)
+                factors = Factors(left, row_length, 1, right, width)
+                ours = k.at(waiting, k.mul(k.sub(block.index, here[0]), tile), f32)
+
+                def emit(height: int, factors: Factors = factors, row: Index = row, ours: ir.Value = ours) -> None:
+                    product = RegisterBlock(k, f32, height, self.vectors)
+                    sums = product.product(
+                        factors, length, spec.whole_turns, sums_before(k, self.epilogue, product, part, ours)
+                    )
+
+                    def finish(totals: list[ir.Value]) -> None:
+                        self._finish(totals, panel, row, height)
+
+                    finish_or_wait(k, self.epilogue, sums, self.vectors, part, ours, finish)
+
+                blocks.emit(block.index, emit)
+
+    def _unpack(self, panel: Index, part: Part, target: ir.Value) -> None:
+        """Stores the real weights of a part of a panel, times the powers of two by which the left factor was divided."""
         k, spec, width = self.k, self.spec, self.epilogue.width
         weights, scales, zeros = self._panel(panel)
         each = word_numbers(spec.bits)
-        with loop(k, 0, self.args.depth_blocks, name="unpacked") as block:
-            begin = k.mul(block.index, width)
+        with loop(k, 0, part.length, name="unpacked") as turn:
+            block = k.add(part.begin, turn.index)
+            begin = k.mul(block, width)
             places = [k.add(begin, v * self.lanes) for v in range(self.vectors)]
             steps = [load(k, scales, at, f32, self.lanes) for at in places]
             offsets = [k.b.fneg(k.b.fmul(step, self._zero(zeros, at))) for step, at in zip(steps, places, strict=True)]
             with loop(k, 0, self.words, name="word") as word:
-                at = k.add(k.mul(block.index, self.words), word.index)
-                words = self._words(weights, at)
-                row = k.at(self._unpacked, k.mul(at, each * width), f32)
+                words = self._words(weights, k.add(k.mul(block, self.words), word.index))
+                row = k.at(target, k.mul(k.add(k.mul(turn.index, self.words), word.index), each * width), f32)
                 for number in range(each):
-                    power = 1 / left_factor(number, spec.bits)
+                    power = left_factor(number, spec.bits)
                     for v, value in enumerate(words):
-                        offset = k.b.fmul(offsets[v], like(offsets[v], power))
-                        real = multiply_add(k, self._real(value, number), steps[v], offset)
+                        step, offset = steps[v], offsets[v]
+                        if spec.left_in_place:
+                            step = k.b.fmul(step, like(step, power))
+                        else:
+                            offset = k.b.fmul(offset, like(offset, 1 / power))
+                        real = multiply_add(k, self._real(value, number), step, offset)
                         store(k, real, row, number * width + v * self.lanes, f32)
-
-    def emit(self, panel: Index, row: Index, height: int) -> None:
-        """The rows from `row` on times a panel."""
-        k, unpacks = self.k, self.spec.unpacks
-        if unpacks == "by_rows":
-            totals = values_of_either(
-                k,
-                self.is_unpacked(),
-                lambda: self._unpacked_product(row, height),
-                lambda: self._packed_product(panel, row, height),
-            )
-        elif unpacks == "always":
-            totals = self._unpacked_product(row, height)
-        else:
-            totals = self._packed_product(panel, row, height)
-        self._finish(totals, panel, row, height)
-
-    def _unpacked_product(self, row: Index, height: int) -> list[ir.Value]:
-        k = self.k
-        left = k.at(k.pointer(1), k.mul(row, self.depth), f32)
-        factors = Factors(left, self.depth, 1, self._unpacked, self.epilogue.width)
-        return RegisterBlock(k, f32, height, self.vectors).product(factors, self.depth, whole_turns=True)
 
     def _packed_product(self, panel: Index, row: Index, height: int) -> list[ir.Value]:
         k, args, spec, epilogue = self.k, self.args, self.spec, self.epilogue
@@ -170,7 +187,7 @@ class _BlockProduct:
         k, args, spec, epilogue = self.k, self.args, self.spec, self.epilogue
         epilogue.spill(totals, self.vectors, k.scratch)
         column = k.mul(panel, epilogue.width)
-        first = 5 + bool(spec.zeros)
+        first = spec.weights_pointer + 2 + bool(spec.zeros)
         operands = [
             Operand(k.pointer(first + i), step, kind)
             for i, (step, kind) in enumerate(zip(args.epilogue_rows, spec.kinds, strict=True))

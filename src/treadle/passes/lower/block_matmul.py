@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from treadle.dtypes import f32
-from treadle.graph.dim import ceil_div, equals, is_expression, real_maximum
+from treadle.graph.dim import ceil_div, divides, equals, is_expression, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.block_matmul import OWN_INPUTS, repacked, unpacked
 from treadle.passes.lower.base import Array, LowerContext, partition
-from treadle.passes.lower.gemm_tiles import MAX_OPEN_ROWS, MAX_ROWS, Tile, cut_open_rows, cut_rows
+from treadle.passes.lower.gemm_tiles import MAX_OPEN_ROWS, MAX_ROWS, Tile, cut_open_rows, cut_rows, long_part
 from treadle.plan.call import Call
 from treadle.plan.kernels.block_matmul import (
     LEFT_DTYPES,
@@ -25,17 +27,21 @@ from treadle.plan.kernels.block_matmul import (
     Unpacks,
     word_numbers,
 )
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import Target
 
 _SUMS = 8
 """Independent sums that hide the latency of a multiplication: two a cycle, of four cycles each."""
+
+_CHUNKS = 16
+"""Where there are as many panels, no panel is unpacked by several chunks."""
 
 _PACKED_AT_ONCE = 1 << 20
 """Bytes of weights that are unpacked at once while they are packed in panels."""
 
 
 def lower_block_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """Two calls, of `block_left` and `block_matmul`."""
+    """A call of `block_matmul`, behind one of `block_left` unless the kernel reads the left factor in place."""
     a, weights, out = node.operand(0), node.operand(1), node.output
     bits, block = node.attrs["bits"], node.attrs["block"]
     columns, depth_blocks, _ = weights.static_shape
@@ -44,12 +50,25 @@ def lower_block_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     if equals(rows, 0) or columns == 0:
         return []
     left = _left_of(bits, ctx.target) if node.attrs["rounds"] and ctx.math != "exact" else "real"
+    tile = _tile(rows, ctx.target)
+    unpacks = _unpacks(tile, left, ctx)
+    if unpacks == "always":
+        return [_product_call(node, ctx, (a,), _Way(left, tile, unpacks), rows)]
     ready = ctx.temporary(f"{out.name}.left", LEFT_DTYPES[left], (rows, depth_blocks * block))
     sides = ctx.temporary(f"{out.name}.scales", f32, (rows, 2, depth_blocks))
     return [
         _left_call(node, ctx, left, ready, sides, rows, depth),
-        _product_call(node, ctx, left, ready, sides, rows),
+        _product_call(node, ctx, (ready, sides), _Way(left, tile, unpacks), rows),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a product is computed: what its left factor is made, its register blocks, and whether it unpacks panels."""
+
+    left: Left
+    tile: Tile
+    unpacks: Unpacks
 
 
 def _left_of(bits: int, target: Target) -> Left:
@@ -68,20 +87,24 @@ def _left_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides: V
     return ctx.call(node, spec, (ready, sides), (node.operand(0),), args=args, chunks=chunks, cost=rows * row_ns)
 
 
-def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides: Value, rows: int) -> Call:
+def _product_call(node: Node, ctx: LowerContext, lefts: tuple[Value, ...], way: _Way, rows: int) -> Call:
     weights, zeros = node.operand(1), node.inputs[3] if len(node.inputs) > 3 else None
     columns, depth_blocks, block_bytes = weights.static_shape
     lanes = ctx.target.lanes(f32)
     width = PANEL_VECTORS * lanes
     panels = ceil_div(columns, width)
-    tile = _tile(rows, ctx.target)
-    depth = depth_blocks * node.attrs["block"]
+    tile, block = way.tile, node.attrs["block"]
+    depth = depth_blocks * block
     panel_bytes = width * depth_blocks * (block_bytes + f32.size + (0 if zeros is None else zeros.known_dtype.size))
     steps = tile.height + 1.0
     unit_ns = real_maximum(ctx.machine.fma_ns * steps * PANEL_VECTORS * depth, ctx.moved_ns(panel_bytes) / tile.blocks)
     units = panels * tile.blocks
-    unpacks = _unpacks(tile, left, ctx)
-    chunks, per_chunk = partition(units, unit_ns)
+    part_blocks = ceil_div(long_part(depth, f32.size, block), block)
+    together = 1 if way.unpacks == "never" else ceil_div(tile.blocks, ceil_div(_CHUNKS, panels))
+    chunks, per_chunk = partition(units, unit_ns, together)
+    unpacked_rows = 0
+    if way.unpacks != "never":
+        unpacked_rows = part_blocks * block + tile.heights[0] * minimum(tile.blocks, per_chunk)
     operands = [node.operand(index) for index in range(OWN_INPUTS, len(node.inputs))]
     extra = [_beside(value, node.output) for value in operands]
     spec = BlockMatmulSpec(
@@ -90,16 +113,19 @@ def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(kind for kind, _ in extra),
         bits=node.attrs["bits"],
-        block=node.attrs["block"],
-        left=left,
+        block=block,
+        left=way.left,
         zeros="" if zeros is None else zeros.known_dtype.name,
         rows=tile.heights,
-        unpacks=unpacks,
+        unpacks=way.unpacks,
+        whole_turns=way.unpacks != "always" or divides(UNROLL, node.operand(0).static_shape[-1]),
         sums=1 if ctx.batch_invariant else _SUMS,
     )
     args = BlockMatmulArgs(
         columns=columns,
+        depth=node.operand(0).static_shape[-1],
         depth_blocks=depth_blocks,
+        part_blocks=part_blocks,
         blocks=tile.blocks,
         height=tile.height,
         large_blocks=tile.large_blocks,
@@ -108,7 +134,7 @@ def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides
         epilogue_rows=tuple(step for _, step in extra),
     )
     tables = [_panels(ctx, value, width) for value in (node.operand(2), *([] if zeros is None else [zeros]))]
-    reads = (ready, sides, _words(ctx, weights, node.attrs["bits"], width), *tables)
+    reads = (*lefts, _words(ctx, weights, node.attrs["bits"], width), *tables)
     return ctx.call(
         node,
         spec,
@@ -118,7 +144,7 @@ def _product_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides
         chunks=chunks,
         flops=2.0 * rows * columns * depth,
         cost=units * unit_ns,
-        scratch=(tile.heights[0] + (0 if unpacks == "never" else depth)) * width * f32.size,
+        scratch=(tile.heights[0] + unpacked_rows) * width * f32.size,
     )
 
 

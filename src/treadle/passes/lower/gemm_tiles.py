@@ -221,7 +221,7 @@ def choose_parts(depth: int, size: int, tile: Tile, panels: int, lanes: int, *, 
     """
     if is_expression(depth) or depth == 0:
         return Parts.whole(depth)
-    long, blocks = _long_part(depth, size, lanes), tile.blocks
+    long, blocks = long_part(depth, size, lanes), tile.blocks
     short = -(-STREAM_BYTES // (tile.vectors * lanes * size * UNROLL)) * UNROLL
     if not packed or short >= depth:
         short = depth
@@ -236,12 +236,12 @@ def choose_parts(depth: int, size: int, tile: Tile, panels: int, lanes: int, *, 
     return Parts(kept + single * (short - depth), by_turns, min(short, long) < depth, kept / depth)
 
 
-def _long_part(depth: int, size: int, lanes: int) -> int:
-    """The longest part of which both factors' share stays in L2; the whole depth if that is not deep."""
+def long_part(depth: int, size: int, multiple: int) -> int:
+    """The longest part of which both factors' share stays in L2, a `multiple`; the whole depth if that is not deep."""
     if depth * size < WHOLE_BYTES:
         return depth
     parts = -(-depth * size // PART_BYTES)
-    return -(-depth // (parts * lanes)) * lanes
+    return -(-depth // (parts * multiple)) * multiple
 
 
 def choose_grid(

@@ -64,9 +64,10 @@ def left_factor(number: int, bits: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockMatmulSpec(EpilogueSpec):
-    """Parameters. Pointers: out, left, left scales f32[rows, 2, blocks] as `BlockLeftSpec` makes them, weights [panels,
-    blocks, words of a block, columns of a panel], scales f32[panels, blocks, columns of a panel], zeros likewise unless
-    absent, operands of the epilogue. Scratch: one register block, then an unpacked panel if there may be one."""
+    """Parameters. Pointers: out, left, left scales f32[rows, 2, blocks] as `BlockLeftSpec` makes them unless the left
+    factor is read in place, weights [panels, blocks, words of a block, columns of a panel], scales f32[panels, blocks,
+    columns of a panel], zeros likewise unless absent, operands of the epilogue. Scratch: one register block; if a panel
+    may be unpacked, a part of it, then the sums of a chunk's blocks between parts of the depth."""
 
     family: ClassVar[str] = "block_matmul"
 
@@ -79,8 +80,20 @@ class BlockMatmulSpec(EpilogueSpec):
     rows: tuple[int, ...]
     """The heights of register blocks, as in `GemmSpec`."""
     unpacks: Unpacks
+    whole_turns: bool
+    """Unpacked parts of panels are a multiple of `UNROLL` rows deep."""
     sums: int
     """Independent sums that one row times a panel has at least: more hide the latency of a multiplication."""
+
+    @property
+    def left_in_place(self) -> bool:
+        """The left factor is f32[rows, depth] as it is given: no weight is read where it lies in its word."""
+        return self.unpacks == "always"
+
+    @property
+    def weights_pointer(self) -> int:
+        """Number of the pointer of the weights."""
+        return 2 if self.left_in_place else 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +101,12 @@ class BlockMatmulArgs(KernelArgs[T]):
     """Arguments. A unit is a register block; units go down the rows of a panel, then to the next panel."""
 
     columns: T
+    depth: T
+    """Numbers of a row of the left factor as it is given."""
     depth_blocks: T
     """Blocks that cover the depth."""
+    part_blocks: T
+    """Blocks of the depth that are unpacked at once."""
     blocks: T
     """Register blocks that cover the rows."""
     height: T
