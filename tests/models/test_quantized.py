@@ -122,6 +122,27 @@ def test_qlinear_conv_rounds_exact_sums_once(
     np.testing.assert_array_equal(found, requantized(sums, factor, y_zero))
 
 
+@pytest.mark.parametrize(("size", "stride"), [(1, 1), (3, 1), (3, 2)])
+def test_conv_integer_of_open_images_is_exact_with_few_large_weights(size: int, stride: int) -> None:
+    """Without VNNI, most pairs of products fit 16 bits; the other weights are split in two terms."""
+    w = some((24, 16, size, size), np.int8) // 2
+    w[:, 5, -1, 0] = w[:, 4, -1, 0] = 127
+    node = helper.make_node("ConvInteger", ["x", "w", "zero"], ["y"], pads=[size // 2] * 4, strides=[stride] * 2)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 16, "height", "width"])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.uint8(7), "zero")],
+    )
+    session = treadle.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    for height, width in ((5, 9), (13, 31), (1, 3)):
+        x = some((1, 16, height, width), np.uint8, seed=width)
+        (found,) = dict(session.run({"x": x})).values()
+        wanted = convolved(x.astype(np.int64) - 7, w, [size // 2] * 4, stride, 1)
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("weights", KINDS)
 @pytest.mark.parametrize("known", [True, False])
 def test_conv_integer_sums_exceed_the_exact_range_of_f32(known: bool, weights: str) -> None:

@@ -62,6 +62,11 @@ class Target:
         return "+f16c" in self.features.split(",")
 
     @property
+    def has_byte_pairs(self) -> bool:
+        """Whether it has vpmaddubsw: products of unsigned and signed bytes, added in pairs of 16 bits that saturate."""
+        return self.isa in ("avx2", "avx512")
+
+    @property
     def has_vnni(self) -> bool:
         """Whether the CPU has VNNI dot products (AVX512_VNNI, AVX_VNNI)."""
         needed = {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(self.isa)

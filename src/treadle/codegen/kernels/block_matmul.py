@@ -131,7 +131,7 @@ class _BlockProduct:
                 blocks.emit(block.index, emit)
 
     def _unpack(self, panel: Index, part: Part, target: ir.Value) -> None:
-        """Stores the real weights of a part of a panel, times the powers of two by which the left factor was divided."""
+        """Stores the real weights of a part of a panel, times the powers of two that the left factor undoes."""
         k, spec, width = self.k, self.spec, self.epilogue.width
         weights, scales, zeros = self._panel(panel)
         each = word_numbers(spec.bits)

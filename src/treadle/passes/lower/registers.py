@@ -8,11 +8,12 @@ from treadle.plan.target import Target
 def sum_registers(target: Target, *, vnni: bool = False) -> int:
     """Returns the vector registers for sums and factors of a register block, with `vnni` of bytes.
 
-    Without one instruction for both, a product takes a register before it is added. SSE overwrites one of its factors.
+    Without one instruction for both, a product takes a register before it is added, and a factor of 1 another one,
+    which adds pairs of products. SSE overwrites one of its factors.
     """
     is_generic = target.isa == "generic"
     if vnni and not target.has_vnni:
-        return target.registers - 1 - is_generic
+        return target.registers - 1 - (is_generic or target.has_byte_pairs)
     return target.registers - is_generic
 
 

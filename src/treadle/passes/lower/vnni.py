@@ -30,6 +30,27 @@ def pack_words(values: Array, axis: int) -> Array:
     return np.moveaxis(np.ascontiguousarray(moved).view(np.dtype("<i4")), -1, axis)
 
 
+def without_saturation(packed: Array) -> tuple[Array, Array]:
+    """Two terms of the bytes of i32: no products of the first ones and unsigned bytes exceed 16 bits, added in pairs.
+
+    Of two neighbouring bytes that might, the second one is in the second term instead.
+    """
+    pairs = np.ascontiguousarray(packed).view(np.int8).reshape(*packed.shape, 2, 2)
+    wide = pairs.astype(np.int32) * 255
+    limits = np.iinfo(np.int16)
+    exceeds = (np.maximum(wide, 0).sum(axis=-1) > limits.max) | (np.minimum(wide, 0).sum(axis=-1) < limits.min)
+    first, second = pairs.copy(), np.zeros_like(pairs)
+    second[..., 1][exceeds] = pairs[..., 1][exceeds]
+    first[..., 1][exceeds] = 0
+    return _joined(first, packed), _joined(second, packed)
+
+
+def _joined(pairs: Array, like: Array) -> Array:
+    """Pairs of pairs of bytes as elements of the dtype of `like`."""
+    joined: Array = pairs.reshape(*like.shape, 4).view(like.dtype)[..., 0]
+    return joined
+
+
 def split_pairs(packed: Array, lanes: int) -> Array:
     """The first two bytes of every `lanes` elements of i32, then the last two of them: each half is widened at once.
 

@@ -23,7 +23,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Bytes:
-    """A convolution of bytes x [images, channels, *size], whose zero point is `zero`."""
+    """A convolution of bytes x [images, channels, *size], whose zero point is `zero`.
+
+    `large` is the share of weights of which two products, added, may exceed 16 bits.
+    """
 
     channels: int
     outputs: int
@@ -35,6 +38,7 @@ class Bytes:
     images: int = 1
     dtype: DType = u8
     zero: int = 0
+    large: float = 1.0
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -47,6 +51,7 @@ class Bytes:
         x = rng.integers(info.min, info.max + 1, (self.images, self.channels, *self.size))
         w = rng.integers(-128, 128, (self.outputs, self.channels // self.groups, *self.kernel))
         w[0], x[0, :, 0] = -128, info.max
+        w = np.where(rng.random(w.shape) < self.large, w, w // 2)
         return x.astype(self.dtype.numpy), w.astype(np.int8)
 
     def reference(self) -> Array:
@@ -89,7 +94,7 @@ class Bytes:
 
 def without_vnni(target: Target) -> Target:
     """The same CPU without VNNI dot products."""
-    features = target.features.replace("+avx512vnni", "").replace("+avxvnni", "")
+    features = target.features.replace("+avx512vnni", "-avx512vnni").replace("+avxvnni", "-avxvnni")
     return replace(target, features=features)
 
 
@@ -112,6 +117,29 @@ CASES = {
 def test_sums_of_bytes_are_exact(name: str, target: Target) -> None:
     CASES[name].check(target)
     CASES[name].check(without_vnni(target))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("large", [0.0, 0.01])
+def test_sums_of_bytes_are_exact_where_pairs_are_added_in_16_bits(name: str, large: float, target: Target) -> None:
+    """Few weights are so large that they are split in two terms."""
+    replace(CASES[name], large=large).check(without_vnni(target))
+
+
+@pytest.mark.parametrize(("large", "remainders"), [(0.0, False), (0.01, True)])
+def test_without_vnni_bytes_of_small_weights_are_multiplied(large: float, remainders: bool, target: Target) -> None:
+    """One instruction multiplies four bytes of a lane, where none of the weights beside it has to be split."""
+    other = without_vnni(target)
+    if not other.has_byte_pairs:
+        pytest.skip("the instruction set has no products of bytes")
+    spec = replace(CASES["3x3"], large=large).spec(other)
+    assert spec.vnni
+    assert not spec.words
+    assert spec.remainders == remainders
+    products = [[line.split()[0] for line in body] for body in loops_of(spec, other)]
+    longest = max(products, key=lambda body: body.count("vpmaddubsw"))
+    assert longest.count("vpmaddubsw") == longest.count("vpmaddwd") == longest.count("vpaddd") > 0
+    assert not any(name.startswith(("vpmovzx", "vpmovsx")) for name in longest)
 
 
 def test_without_vnni_pairs_of_words_are_multiplied(target: Target) -> None:

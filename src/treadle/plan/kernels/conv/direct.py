@@ -11,11 +11,14 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, NoArgs, T
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import ConvRowsSpec
 
+REMAINDER_HEAD = 8
+"""Numbers in front of the weights of a remainder, which so stay aligned."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectConvSpec(ConvRowsSpec):
-    """Parameters. Pointers: out, x, packed weights, bias (if `bias`), padding (if `padded`), operands of the epilogue,
-    the constant to prefetch (if `prefetches_constant`).
+    """Parameters. Pointers: out, x, packed weights, bias (if `bias`), padding (if `padded`), remainders of weights (if
+    `remainders`), operands of the epilogue, the constant to prefetch (if `prefetches_constant`).
 
     An element of x and of the weights is one channel, two with `bf16_dot` (in a row-major x: two columns) and `words`,
     four with `vnni`. Numbers of channels and strides of x count elements; in a row-major x, where `bf16_dot` reads two
@@ -32,6 +35,13 @@ class DirectConvSpec(ConvRowsSpec):
     """x is i16, multiplied in pairs; `dtype` is i32."""
     padded: bool
     """What lies outside the input is read from a row of padding instead of left out."""
+    remainders: bool
+    """Some weights were split, so that no sum of two products exceeds 16 bits; their second terms are a list.
+
+    It is i32: for each group of outputs the number of its first entry, and the number of all, filled up to a multiple
+    of REMAINDER_HEAD; then the entries. An entry is the block of input channels, the element in it, the row and the
+    column of the kernel, filled up to REMAINDER_HEAD, and one vector of weights for each of `vectors`.
+    """
     vectors: int
     """Vectors of output channels in a register block."""
     last_lanes: int
@@ -66,9 +76,14 @@ class DirectConvSpec(ConvRowsSpec):
         return BIAS_POINTER + self.bias
 
     @property
+    def remainders_pointer(self) -> int:
+        """Number of the pointer of the remainders."""
+        return self.padding_pointer + self.padded
+
+    @property
     def epilogue_pointer(self) -> int:
         """Number of the pointer of the epilogue's first operand."""
-        return self.padding_pointer + self.padded
+        return self.remainders_pointer + self.remainders
 
     @property
     def prefetch_pointer(self) -> int:

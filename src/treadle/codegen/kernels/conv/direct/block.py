@@ -13,6 +13,7 @@ from treadle.codegen.emit.memory import load, load_masked, prefetch, store
 from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar
 from treadle.codegen.emit.vectors import constant, multiply_add, opaque, splat, take, zeros
 from treadle.codegen.emit.vnni import dot_of_pairs, load_vnni_left, vnni_dot
+from treadle.codegen.kernels.conv.direct.remainders import Remainders
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.rows import over_columns
 from treadle.dtypes import bf16
@@ -112,6 +113,7 @@ class RegisterBlock:
         self.multiply_add = bf16_dot if spec.bf16_dot else dot_of_pairs if spec.words else multiply_add
         self.used_once = spec.bf16_dot and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(spec.padding_pointer) if spec.padded else None
+        self.remainders = Remainders(k, spec, args.groups) if spec.remainders else None
         self.constant = k.pointer(spec.prefetch_pointer) if spec.prefetches_constant else None
         self.epilogue = Epilogue(k, spec, args.outputs)
 
@@ -133,6 +135,8 @@ class RegisterBlock:
         left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
         sums = self._begin(operands, out, len(columns))
         sums = self._reduce(operands, k.add(operands.x, left), columns, taps, sums)
+        if self.remainders is not None:
+            sums = self._add_remainders(self.remainders, operands, k.add(operands.x, left), columns, sums)
         self._end(operands, out, [widen(k, value, self.lanes) for value in sums])
 
     def prefetch_below(self, operands: RowOperands, pixel: Index, pixels: int) -> None:
@@ -394,6 +398,31 @@ class RegisterBlock:
             for v, factor in enumerate(factors):
                 number = p * self.vectors + v
                 sums[number] = vnni_dot(k, value, factor, sums[number])
+
+    def _add_remainders(
+        self, remainders: Remainders, operands: RowOperands, x: Index, columns: Columns, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Returns `sums` plus the products of the second terms of weights that were split."""
+        k = self.k
+        with remainders.of_group(operands.channel, sums) as (turn, remainder):
+            values = list(turn.carry)
+            along = k.mul(remainder.row, self.dilations[0])
+            at = k.add(k.mul(remainder.block, self.args.x_channel), k.mul(along, self.args.x_row))
+            row = self._base(k.add(x, at), k.add(operands.top, along))
+            here = k.add(remainder.element, k.mul(remainder.column, self.dilations[1] * self.pixel))
+            first = k.b.gep(row, [as_i64(here)], source_etype=scalar(self.source))
+            factors = [load(k, remainder.weights, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)]
+            for p, known in enumerate(columns):
+                inside = operands.inside or known
+                pixel = k.at(first, p * self.strides[1] * self.pixel, self.source)
+                if self.pad is not None and inside != (0, self.columns):
+                    pixel = k.b.select(self._is_inside(remainder.column, inside), pixel, self.pad)
+                value = load_vnni_left(k, pixel, 0, self.lanes, signed=self.vnni == "signed")
+                for v, factor in enumerate(factors):
+                    number = p * self.vectors + v
+                    values[number] = vnni_dot(k, value, factor, values[number])
+            turn.next(*values)
+        return turn.carry
 
     def _two_pixels(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
         """Returns two neighbouring pixels of a row-major bf16 image in every lane.

@@ -98,7 +98,7 @@ def _partition(
 
     `x_bytes`: what reading all of x is like.
     """
-    total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.rate, 0.0, EFFICIENCY)
+    total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.rate(ctx.target), 0.0, EFFICIENCY)
     weights = 4 * elements(factors.weights.static_shape) // factors.each
     args = units, groups, total, weights, x_bytes, ctx.machine.l3_shared_bytes_per_ns
     known: Any = map(hint_of, args)

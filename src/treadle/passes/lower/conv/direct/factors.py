@@ -19,7 +19,7 @@ class Factors:
     """The input and the weights as their kernel reads them.
 
     `dtype` is that of the sums and of the elements that are multiplied. An element is `each` channels: two bf16, four
-    bytes, or two words of 16 bits, to which bytes are widened where the CPU has no VNNI. `lanes` is the block of the
+    bytes, or two words of 16 bits, to which bytes may be widened where the CPU has no VNNI. `lanes` is the block of the
     output's channels, `zero` the zero point of the input's bytes.
     """
 
@@ -37,7 +37,8 @@ class Factors:
         assert isinstance(layout, Blocked), "direct convolution writes blocked"
         dtype = i32 if weights.dtype in BYTES else weights.known_dtype
         of_bytes = x.dtype in BYTES
-        each = 4 if of_bytes and target.has_vnni else 2 if of_bytes or x.dtype == bf16 else 1
+        in_bytes = of_bytes and (target.has_vnni or target.has_byte_pairs)
+        each = 4 if in_bytes else 2 if of_bytes or x.dtype == bf16 else 1
         return Factors(x, weights, dtype, each, layout.block, node.attrs.get("zero", 0))
 
     @property
@@ -57,12 +58,13 @@ class Factors:
 
     @property
     def vnni(self) -> bool:
-        """Whether elements are multiplied by VNNI dot products."""
+        """Whether elements are multiplied by VNNI dot products, or by the three instructions that replace one."""
         return self.each == 4
 
-    @property
-    def rate(self) -> int:
-        """Products that take as long as one of f32; those of words take two instructions for two of them."""
+    def rate(self, target: Target) -> float:
+        """Returns the products that take as long as one of f32: those of an instruction."""
+        if self.vnni and not target.has_vnni:
+            return self.each / 3
         return 1 if self.words else self.each
 
     @property

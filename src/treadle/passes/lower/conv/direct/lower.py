@@ -14,6 +14,7 @@ from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.conv.direct.cost import choose_tiling
 from treadle.passes.lower.conv.direct.factors import Factors
 from treadle.passes.lower.conv.direct.operands import Operands, direct_operands
+from treadle.passes.lower.conv.direct.remainders import split_weights
 from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.rows import EFFICIENCY
 from treadle.passes.lower.conv.shape import ConvShape
@@ -29,7 +30,7 @@ _FEW_UNITS = 20
 
 
 def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Returns the call of the kernel, behind one that widens bytes where the CPU has no VNNI.
+    """Returns the call of the kernel, behind one that widens bytes where the CPU multiplies them no faster.
 
     None if the kernel cannot read the factors, the bias or an operand of the epilogue.
     """
@@ -37,12 +38,16 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     if not factors.have_kernel(shape, ctx.target):
         return None
     widening: list[Call] = []
+    sums_fit = out.dtype == factors.dtype
     if factors.words:
         factors, widening = _widened(node, factors, ctx)
-    x = factors.x
-    sums_fit = out.dtype == factors.dtype
     tiling = choose_tiling(shape, factors, ctx, sums_fit=sums_fit)
-    operands = None if tiling is None else direct_operands(node, shape, factors, tiling, ctx)
+    split = None if tiling is None else split_weights(shape, factors, tiling, ctx.target)
+    if tiling is not None and split is not None and not split.is_faster(factors, tiling):
+        factors, widening = _widened(node, factors, ctx)
+        tiling, split = choose_tiling(shape, factors, ctx, sums_fit=sums_fit), None
+    x = factors.x
+    operands = None if tiling is None else direct_operands(node, shape, factors, tiling, split, ctx)
     if tiling is None or operands is None:
         return None
     flops = 2.0 * shape.multiply_adds
@@ -57,7 +62,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             args=_args(shape, factors, tiling, operands.epilogue.image_stride(out, ctx)),
             chunks=tiling.chunks,
             flops=flops,
-            cost=ctx.flops_ns(flops / factors.rate, nbytes(x) + nbytes(out), EFFICIENCY),
+            cost=ctx.flops_ns(flops / factors.rate(ctx.target), nbytes(x) + nbytes(out), EFFICIENCY),
             scratch=0 if sums_fit else tiling.row.widest * tiling.panel * factors.dtype.size,
             prefetch_channels=shape.images * tiling.units * tiling.groups * tiling.channels if can_prefetch else 0,
         ),
@@ -73,7 +78,7 @@ def _widened(node: Node, factors: Factors, ctx: LowerContext) -> tuple[Factors, 
     expr = Expr((x.known_dtype,), steps, (3,)) if factors.zero else Expr((x.known_dtype,), steps[:1], (1,))
     calls = lower_expr(node, expr, (words,), [x], ctx)
     assert calls is not None, "every kernel can cast bytes to words"
-    return replace(factors, x=words, zero=0), calls
+    return replace(factors, x=words, zero=0, each=2), calls
 
 
 def _spec(shape: ConvShape, factors: Factors, tiling: Tiling, operands: Operands, target: Target) -> DirectConvSpec:
@@ -85,6 +90,7 @@ def _spec(shape: ConvShape, factors: Factors, tiling: Tiling, operands: Operands
         vnni=signedness(factors.x) if factors.vnni else "",
         words=factors.words,
         padded=padded,
+        remainders=operands.remainders is not None,
         lanes=lanes,
         vectors=row.vectors,
         last_lanes=lanes // 2 if row.halved else lanes,

@@ -11,6 +11,7 @@ from treadle.graph.value import Value
 from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.conv.direct.factors import Factors
+from treadle.passes.lower.conv.direct.remainders import SplitWeights
 from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.direct.weights import pack_direct, pack_plain_input
 from treadle.passes.lower.conv.epilogue import EpilogueOperands, epilogue_operands, zeros
@@ -23,36 +24,42 @@ class Operands:
     """The operands of one call.
 
     `bias`: what sums begin with; None: zero. `padding`: the row that is read outside the input; None: products there
-    are left out.
+    are left out. `remainders`: second terms of weights that were split, if there are any.
     """
 
     weights: Value
     bias: Value | None
     padding: Value | None
+    remainders: Value | None
     epilogue: EpilogueOperands
 
     @property
     def values(self) -> tuple[Value, ...]:
         """All of them, in the order of the kernel's pointers."""
-        given = (self.weights, self.bias, self.padding)
+        given = (self.weights, self.bias, self.padding, self.remainders)
         return tuple(value for value in given if value is not None) + self.epilogue.values
 
 
 def direct_operands(
-    node: Node, shape: ConvShape, factors: Factors, tiling: Tiling, ctx: LowerContext
+    node: Node, shape: ConvShape, factors: Factors, tiling: Tiling, split: SplitWeights | None, ctx: LowerContext
 ) -> Operands | None:
-    """Returns the operands of `node` for `tiling`. None if the kernel cannot read the bias or one of the epilogue."""
+    """Returns the operands of `node` for `tiling`, with weights that are `split` if need be.
+
+    None if the kernel cannot read the bias or one of the epilogue.
+    """
     epilogue = epilogue_operands(node, ctx, tiling.outputs)
     if epilogue is None:
         return None
-    bias, padding = epilogue.bias, None
+    bias, padding, remainders = epilogue.bias, None, None
     if tiling.has_passes and bias is None:
         bias = zeros(node.output, ctx, tiling.outputs)
     if factors.zero_point:
         bias = _corrected_bias(factors, bias, tiling.outputs, ctx)
-        if _leaves_input(shape, tiling):
-            padding = _padding(shape, factors, tiling, ctx)
-    return Operands(_packed(shape, factors, tiling.panel, ctx), bias, padding, epilogue)
+    if split is not None and split.entries:
+        remainders = ctx.constant(split.remainders, f"{factors.weights.name}.remainders")
+    if (factors.zero_point or remainders is not None) and _leaves_input(shape, tiling):
+        padding = _padding(shape, factors, tiling, ctx)
+    return Operands(_packed(shape, factors, tiling.panel, ctx, split), bias, padding, remainders, epilogue)
 
 
 def _corrected_bias(factors: Factors, bias: Value | None, padded: int, ctx: LowerContext) -> Value:
@@ -79,14 +86,16 @@ def _padding(shape: ConvShape, factors: Factors, tiling: Tiling, ctx: LowerConte
     return ctx.constant(np.full(reach * factors.lanes, factors.zero, x.known_dtype.numpy), f"{x.name}.padding")
 
 
-def _packed(shape: ConvShape, factors: Factors, panel: int, ctx: LowerContext) -> Value:
+def _packed(shape: ConvShape, factors: Factors, panel: int, ctx: LowerContext, split: SplitWeights | None) -> Value:
     """Returns the packed weights."""
     weights, plain = factors.weights, factors.plain
-    how = f"conv {shape.groups} {panel} {factors.block} {plain} {factors.each}"
+    how = f"conv {shape.groups} {panel} {factors.block} {plain} {factors.each} {split is not None}"
 
     def packed(data: Array) -> Array:
         four = data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
-        if factors.vnni:
+        if split is not None:
+            four = split.weights
+        elif factors.vnni:
             four = pack_bytes(four, axis=1)
         elif factors.words:
             four = pack_words(four, axis=1)
