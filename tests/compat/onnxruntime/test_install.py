@@ -87,6 +87,46 @@ assert "onnxruntime" not in sys.modules and "onnxruntime.capi" not in sys.module
     assert done.returncode == 0, done.stderr
 
 
+def test_modules_that_are_imported_anew_or_reloaded_are_treadles(folder: Path) -> None:
+    program = """
+import importlib, sys
+import treadle.compat.onnxruntime as own
+own.install()
+import onnxruntime
+assert importlib.reload(onnxruntime) is onnxruntime
+for name in [name for name in sys.modules if name.split(".")[0] == "onnxruntime"]:
+    del sys.modules[name]
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, SessionOptions
+import onnxruntime
+assert onnxruntime.InferenceSession is own.InferenceSession and SessionOptions is own.SessionOptions
+assert importlib.import_module("onnxruntime.capi").onnxruntime_pybind11_state.InvalidArgument is InvalidArgument
+own.uninstall()
+assert not [each for each in sys.meta_path if type(each).__module__.startswith("treadle")]
+"""
+    done = run("-c", program, folder=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_other_modules_of_onnxruntime_are_its_own(folder: Path) -> None:
+    """
+    Quantization tools import what packs weights from `capi`, programs ask how the package was built.
+    """
+    if peer.load() is None:
+        pytest.skip("onnxruntime is not installed")
+    program = """
+import treadle.compat.onnxruntime as own
+own.install()
+import onnxruntime
+from onnxruntime.capi.build_and_package_info import package_name
+from onnxruntime.capi._pybind_state import quantize_matmul_4bits, quantize_matmul_bnb4
+import onnxruntime.backend
+session = onnxruntime.backend.prepare("model.onnx", "CPU")._session
+assert package_name == "onnxruntime" and session.runs_on == "treadle"
+"""
+    done = run("-c", program, folder=folder)
+    assert done.returncode == 0, done.stderr
+
+
 def test_install_names_modules_that_came_before(folder: Path) -> None:
     if peer.load() is None:
         pytest.skip("onnxruntime is not installed")

@@ -11,34 +11,16 @@ import pytest
 
 import treadle.compat.onnxruntime as own
 from tests.compat.onnxruntime import models
+from treadle.compat.onnxruntime import capi as own_capi
+from treadle.compat.onnxruntime import peer
 from treadle.compat.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 
 DEVICES = "devices and their plug-ins: treadle runs on the CPU"
-COMPILED = "models compiled for devices, and packages of them"
 MODULES = "modules that onnxruntime imports, no part of its interface"
 CONTEXTS = "contexts of plug-ins for devices"
 
 ABSENT = {
-    "onnxruntime": {
-        "ModelCompiler": COMPILED,
-        "ModelPackage": COMPILED,
-        "ModelPackageComponentContext": COMPILED,
-        "ModelPackageContext": COMPILED,
-        "ModelPackageOptions": COMPILED,
-        "ModelPackageWriteMode": COMPILED,
-        "OrtCompileApiFlags": COMPILED,
-        "OrtEpAssignedNode": DEVICES,
-        "OrtEpAssignedSubgraph": DEVICES,
-        "OrtEpContextData": CONTEXTS,
-        "OrtEpContextDataBuffer": CONTEXTS,
-        "OrtEpDevice": DEVICES,
-        "OrtExternalInitializerInfo": COMPILED,
-        "OrtHardwareDevice": DEVICES,
-        "OrtSyncStream": DEVICES,
-        "contextlib": MODULES,
-        "onnxruntime_validation": MODULES,
-        "print_debug_info": "the libraries of GPUs",
-    },
+    "onnxruntime": {"contextlib": MODULES, "onnxruntime_validation": MODULES},
     "InferenceSession": {
         "get_input_epdevices": DEVICES,
         "get_provider_graph_assignment_info": DEVICES,
@@ -64,7 +46,7 @@ def test_every_name_is_here_or_has_a_reason() -> None:
     real = pytest.importorskip("onnxruntime")
     if real.__version__ != own.__version__:
         pytest.skip(f"the names of onnxruntime {own.__version__} are served, {real.__version__} is installed")
-    absent = {"onnxruntime": public(real) - public(own) - {"capi"}}
+    absent = {"onnxruntime": public(real) - public(own) - peer.ITS_OWN.keys() - {"capi"}}
     for name in public(real) & public(own):
         theirs, ours = getattr(real, name), getattr(own, name)
         if isinstance(theirs, type):
@@ -72,6 +54,36 @@ def test_every_name_is_here_or_has_a_reason() -> None:
     assert {name: found for name, found in absent.items() if found} == {
         name: set(reasons) for name, reasons in ABSENT.items()
     }
+
+
+@pytest.mark.parametrize("module", ["_pybind_state", "onnxruntime_pybind11_state", "onnxruntime_inference_collection"])
+def test_every_name_of_the_modules_of_capi_is_there(module: str) -> None:
+    """
+    Modules, and names that typing has, are what these modules import.
+    """
+    real = pytest.importorskip("onnxruntime")
+    if real.__version__ != own.__version__:
+        pytest.skip(f"the names of onnxruntime {own.__version__} are served, {real.__version__} is installed")
+    theirs, ours = getattr(real.capi, module), getattr(own_capi, module)
+    imported = {"Any", "Callable", "Sequence", "IntEnum", "C", "annotations", "collections", "np", "os", "platform"}
+    imported |= {"typing", "warnings", "weakref"}
+    missing = {name for name in public(theirs) - imported if not hasattr(ours, name)}
+    assert missing == set()
+
+
+def test_names_of_onnxruntime_alone_are_refused_with_their_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "load", lambda: None)
+    for name, purpose in peer.ITS_OWN.items():
+        with pytest.raises(AttributeError, match=f"{name}.*is for {purpose}, and onnxruntime itself"):
+            getattr(own_state, name)
+
+
+def test_names_of_onnxruntime_alone_are_names_that_it_has() -> None:
+    real = pytest.importorskip("onnxruntime")
+    if real.__version__ != own.__version__:
+        pytest.skip(f"the names of onnxruntime {own.__version__} are served, {real.__version__} is installed")
+    served = {name for name in peer.ITS_OWN if hasattr(own_state, name)}
+    assert served == peer.ITS_OWN.keys()
 
 
 def test_what_is_for_its_own_formats_is_onnxruntimes_own() -> None:

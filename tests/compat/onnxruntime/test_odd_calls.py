@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -67,6 +68,31 @@ def copied(ort: ModuleType) -> Any:
     return ort.copy_tensors([value], [value])
 
 
+def made_again(ort: ModuleType) -> Any:
+    """Runs of a subclass whose run() is another one, by the other methods."""
+
+    class Doubled(ort.InferenceSession):  # type: ignore[misc]
+        def run(self, names: Any, feeds: Any, run_options: Any = None) -> Any:
+            return [2 * each for each in super().run(names, feeds, run_options)]
+
+    session = Doubled(models.same(models.FLOAT, ["n", 3]), providers=["CPUExecutionProvider"])
+    found: queue.Queue[Any] = queue.Queue()
+    session.run_async(None, {"a": X}, lambda results, *_: found.put(results), None)
+    values = session.run_with_ort_values(None, {"a": ort.OrtValue.ortvalue_from_numpy(X)})
+    results = [*session.run(None, {"a": X}), *found.get(timeout=60), *(each.numpy() for each in values)]
+    return [each.tolist() for each in results]
+
+
+def options_that_change_later(ort: ModuleType) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = ort.InferenceSession(models.same(models.FLOAT, [1]), options, providers=["CPUExecutionProvider"])
+    options.intra_op_num_threads = 1
+    kept = session.get_session_options()
+    return kept.intra_op_num_threads, kept.get_session_config_entry("session.intra_op.allow_spinning")
+
+
 SAME: dict[str, Call] = {
     "a masked array": run(np.ma.masked_array(X, X > 2)),
     "names as a tuple": outputs(("s",)),
@@ -85,6 +111,8 @@ SAME: dict[str, Call] = {
     "a vendor": lambda ort: ort.OrtDevice.make("cann", 0).device_vendor_id(),
     "options of devices": lambda ort: session_of(ort).set_ep_dynamic_options({"a": "b"}),
     "a logger": lambda ort: ort.set_default_logger_callback(None),
+    "another run": made_again,
+    "options that change later": options_that_change_later,
 }
 
 WRONG: dict[str, tuple[Call, str]] = {

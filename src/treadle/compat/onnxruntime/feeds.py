@@ -115,7 +115,7 @@ def _no_array(declared: NodeArg, value: Any) -> Exception:
         return error(InvalidArgument, f"Unexpected input data type. Actual: (map) , expected: ({declared.type})")
     if value is None:
         return error(Fail, f"Non-zero status code returned while running a node: input '{declared.name}' has no value")
-    if isinstance(value, Iterable):
+    if hasattr(value, "__iter__"):
         text = f"Input must be a list of dictionaries or a single numpy array for input '{declared.name}'."
         return RuntimeError(text)
     return RuntimeError(f"Unable to handle object of type {type(value)}")

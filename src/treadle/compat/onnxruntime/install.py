@@ -7,8 +7,11 @@ import importlib.util
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -41,8 +44,8 @@ def install(*, strict: bool = False) -> Installed:
     """Make `import onnxruntime` in this process import treadle's names.
 
     Modules that imported onnxruntime before keep it: they are named in a warning and in what is returned. Import those
-    packages after this call. `onnxruntime.quantization`, `.transformers` and `.tools` stay onnxruntime's own where it
-    is installed. A second call changes only `strict`.
+    packages after this call. All other modules of onnxruntime, such as `.quantization`, `.transformers` and `.tools`,
+    stay its own where it is installed. A second call changes only `strict`.
 
     Args:
         strict: Whether sessions refuse models that treadle cannot run, in place of running them on onnxruntime itself.
@@ -61,6 +64,7 @@ def install(*, strict: bool = False) -> Installed:
         if _replaced is None:
             _replaced = {name: sys.modules.get(name) for name in stand_ins}
             sys.modules.update(stand_ins)
+            sys.meta_path.insert(0, _Finder(stand_ins))
     if kept:
         warnings.warn(
             f"these modules imported onnxruntime before install() and keep it: {', '.join(kept)}; call install() first",
@@ -76,6 +80,7 @@ def uninstall() -> None:
 
     with _lock:
         session.strict_default = False
+        sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
         for name, module in (_replaced or {}).items():
             if module is None:
                 sys.modules.pop(name, None)
@@ -84,11 +89,37 @@ def uninstall() -> None:
         _replaced = None
 
 
+class _Finder(MetaPathFinder):
+    """Finds the stand-ins for programs that import them anew, or reload them."""
+
+    def __init__(self, stand_ins: dict[str, ModuleType]) -> None:
+        self._stand_ins = stand_ins
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        module = self._stand_ins.get(name)
+        return None if module is None or peer.is_importing() else module.__spec__
+
+
+class _StandIn(Loader):
+    """Gives a module that is made already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module has its content."""
+
+
 def _stand_ins() -> dict[str, ModuleType]:
     """Modules with the names of onnxruntime and the content of treadle's."""
-    found = {peer.NAME: _copy(_OURS, peer.NAME, _folders())}
+    folders = _folders()
+    found = {peer.NAME: _copy(_OURS, peer.NAME, folders)}
     for below in _CAPI:
-        found[f"{peer.NAME}.capi{below}"] = _copy(f"{_OURS}.capi{below}", f"{peer.NAME}.capi{below}", [])
+        below_folders = [str(Path(folder) / "capi") for folder in folders]  # has modules that tell how it was built
+        found[f"{peer.NAME}.capi{below}"] = _copy(f"{_OURS}.capi{below}", f"{peer.NAME}.capi{below}", below_folders)
     for name, module in found.items():
         parent, _, last = name.rpartition(".")
         if parent:
@@ -104,14 +135,14 @@ def _copy(ours: str, name: str, path: list[str]) -> ModuleType:
     vars(module).update(content)
     module.__dict__["__treadle__"] = True
     is_package = name == peer.NAME or name.endswith(".capi")
-    module.__spec__ = ModuleSpec(name, None, origin=source.__file__, is_package=is_package)  # find_spec() asks for it
+    module.__spec__ = ModuleSpec(name, _StandIn(module), origin=source.__file__, is_package=is_package)
     if is_package:
         module.__path__ = module.__spec__.submodule_search_locations = path
     return module
 
 
 def _folders() -> list[str]:
-    """The folder of onnxruntime itself, in which its subpackages are found; none if it is not installed."""
+    """The folder of onnxruntime itself, in which its other modules are found; none if it is not installed."""
     module = sys.modules.get(peer.NAME)
     if module is not None:
         return list(module.__path__)

@@ -221,6 +221,27 @@ class SessionOptions(_Options):
         return any(key.startswith("provider.") for key in self.entries)
 
 
+def state_of(options: SessionOptions) -> dict[str, dict[str, Any]]:
+    """Return what a pickle of a session keeps of its options."""
+    return {name: dict(getattr(options, name)) for name in ("values", "entries", "dimensions", "denotations")}
+
+
+def from_state(state: Mapping[str, Mapping[str, Any]]) -> SessionOptions:
+    """Return the options of which state_of() made `state`."""
+    options = SessionOptions()
+    for name, content in state.items():
+        getattr(options, name).update(content)
+    return options
+
+
+def copy_of(options: SessionOptions) -> SessionOptions:
+    """Return options with the settings of `options`, whose later changes do not alter them."""
+    copy = from_state(state_of(options))
+    copy.for_peer += options.for_peer
+    copy.cancels_loading = options.cancels_loading
+    return copy
+
+
 class RunOptions(_Options):
     """The settings of runs, with the names and defaults of onnxruntime. Threads may share one.
 

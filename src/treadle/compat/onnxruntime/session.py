@@ -34,12 +34,15 @@ from treadle.compat.onnxruntime.options import (
     SessionOptions,
     check_run_options,
     check_severity,
+    copy_of,
     copy_to_peer,
+    from_state,
     ignored,
     limits_of,
     only_in_the_peer,
     refusal,
     rounds_low_bits,
+    state_of,
 )
 from treadle.compat.onnxruntime.own_sizes import OwnSizes, several_sizes
 from treadle.compat.onnxruntime.profile import Profile
@@ -104,7 +107,7 @@ class InferenceSession:
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
         if sess_options and not isinstance(sess_options, SessionOptions):
             raise TypeError(f"sess_options: wanted SessionOptions or None, got {sess_options!r}")
-        self._sess_options = sess_options or SessionOptions()
+        self._sess_options = copy_of(sess_options) if sess_options else SessionOptions()
         self._strict = strict_default if strict is None else strict
         self._strict_dims = strict_dims
         self._enable_fallback = True
@@ -238,8 +241,8 @@ class InferenceSession:
         return frozenset(self._inputs)
 
     def get_session_options(self) -> SessionOptions:
-        """Return the options that the session was made with."""
-        return self._sess_options
+        """Return a copy of the options that the session was made with."""
+        return copy_of(self._sess_options)
 
     def get_inputs(self) -> list[Any]:
         """Return name, type and shape of each input that a run needs."""
@@ -408,7 +411,7 @@ class InferenceSession:
 
         def work() -> None:
             try:
-                results = self.run(output_names, input_feed, run_options)
+                results = InferenceSession.run(self, output_names, input_feed, run_options)
             except Exception as failure:  # noqa: BLE001 - the callback is told of every one
                 callback([], user_data, bare(failure))
             else:
@@ -428,7 +431,8 @@ class InferenceSession:
                 raise TypeError(
                     f"run_with_ort_values(): input {name!r}: wanted an OrtValue, got {type(value).__name__}"
                 )
-        return [OrtValue(one) for one in self.run(output_names, input_dict_ort_values, run_options)]
+        results = InferenceSession.run(self, output_names, input_dict_ort_values, run_options)
+        return [OrtValue(one) for one in results]
 
     def io_binding(self) -> IOBinding:
         """Return an object that binds inputs and outputs of runs to memory."""
@@ -469,24 +473,16 @@ class InferenceSession:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the model and what to make of it; another process loads it anew."""
-        options = self._sess_options
         return {
             "model": self._model,
-            "settings": dict(options.values),
-            "entries": dict(options.entries),
-            "dimensions": (dict(options.dimensions), dict(options.denotations)),
+            "options": state_of(self._sess_options),
             "strict": self._strict,
             "strict_dims": self._strict_dims,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        options = SessionOptions()
-        options.values.update(state["settings"])
-        options.entries.update(state["entries"])
-        options.dimensions.update(state["dimensions"][0])
-        options.denotations.update(state["dimensions"][1])
         stated = {name: state[name] for name in ("strict", "strict_dims")}
-        InferenceSession.__init__(self, state["model"], options, **stated)
+        InferenceSession.__init__(self, state["model"], from_state(state["options"]), **stated)
 
 
 def _describe(session: Session, model: Any) -> Description:

@@ -56,11 +56,21 @@ from treadle.compat.onnxruntime.errors import RuntimeException as RuntimeExcepti
 from treadle.compat.onnxruntime.options import RunOptions as RunOptions
 from treadle.compat.onnxruntime.options import SessionOptions as SessionOptions
 from treadle.compat.onnxruntime.session import InferenceSession as InferenceSession
+from treadle.compat.onnxruntime.sparse import SparseCooView as SparseCooView
+from treadle.compat.onnxruntime.sparse import SparseCsrcView as SparseCsrView  # noqa: F401 - onnxruntime's name for it
 from treadle.compat.onnxruntime.sparse import SparseTensor as SparseTensor
 from treadle.compat.onnxruntime.values import OrtArenaCfg as OrtArenaCfg
 from treadle.compat.onnxruntime.values import OrtDevice as OrtDevice
 from treadle.compat.onnxruntime.values import OrtMemoryInfo as OrtMemoryInfo
 from treadle.compat.onnxruntime.values import OrtValue as OrtValue
+
+kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816
+kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816
+
+
+def get_default_session_options() -> SessionOptions:
+    """Return options that change nothing."""
+    return SessionOptions()
 
 
 def __getattr__(name: str) -> Any:
