@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle import forking, knobs
@@ -12,6 +11,7 @@ from treadle.codegen.artifact_record import Artifact
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.frontends import LIBRARIES, ONNX
 from treadle.frontends.model_source import ModelForm, ModelSource
+from treadle.immutable import immutable
 from treadle.open_plans import RestPlans
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.runner import Runner
@@ -56,7 +56,7 @@ class CompileCounter:
         outer.add(counted)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class CompileSettings:
     """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
 

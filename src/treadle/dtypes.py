@@ -1,15 +1,16 @@
 """Element types of tensors."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
+from treadle.immutable import immutable
+
 Kind = Literal["float", "int", "uint", "bool", "string"]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class DType:
     """An element type: its `name` in the text form, and the bytes of an element."""
 

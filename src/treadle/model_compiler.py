@@ -26,10 +26,7 @@ from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.mapping import refusing_changed_files
 from treadle.graph.template import Form, Template
 from treadle.open_plans import OpenModel, OpenPlans, RestPlans, give_compilers
-from treadle.padded_plans import WHERE as PADDING_ARGUMENT
-from treadle.padded_plans import PaddedPlans, TokenRun, tokens_name
-from treadle.passes.skip_padding.in_the_way import InTheWay
-from treadle.plan_store import PlanStore, Restored, behind_name, fixed_name, main_name
+from treadle.plan_store import PlanStore, Restored, behind_name, fixed_name, main_name, tokens_name
 from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
 from treadle.runtime.executable import Executable
 from treadle.runtime.formed_runner import formed_interface
@@ -44,6 +41,8 @@ from treadle.scarce_memory import memory_to
 if TYPE_CHECKING:
     from treadle.compiled_plans import Bound, Compiled, Open
     from treadle.driver import Options
+    from treadle.padded_plans import PaddedPlans
+    from treadle.passes.skip_padding.in_the_way import InTheWay
     from treadle.plan.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -121,6 +120,8 @@ class ModelCompiler:
         if self.is_template and self._builds_open and not _declares_inputs(self.interface):
             self._by_form = FormPlans(self._load_template, self.interface, self._store)
         if settings.skip_padding:
+            from treadle.padded_plans import PaddedPlans
+
             artifact, self._artifact = self._artifact, None
             self._padded = PaddedPlans(self._padded_model, self._store, artifact)
 
@@ -222,6 +223,8 @@ class ModelCompiler:
 
     def why_padded(self, outputs: tuple[str, ...]) -> InTheWay | None:
         """Return why a run for `outputs` computes padding; None if it does not."""
+        from treadle.passes.skip_padding.in_the_way import InTheWay
+
         if self._padded is None:
             return InTheWay("the session was made without skip_padding")
         found = self._padded.get(outputs)
@@ -230,7 +233,9 @@ class ModelCompiler:
     def _padded_model(self) -> OpenModel:
         """Return the model with open sizes. Raises InputError if there is none."""
         if not self._builds_open or self._by_form is not None:
-            raise InputError("the model declares no open sizes", PADDING_ARGUMENT)
+            from treadle.padded_plans import WHERE
+
+            raise InputError("the model declares no open sizes", WHERE)
         return self._model
 
     def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
@@ -465,6 +470,7 @@ class ModelCompiler:
 def plans_of(runnable: Runnable) -> list[Plan]:
     """Return the plans of one compile, first stage first."""
     from treadle import driver
+    from treadle.padded_plans import TokenRun
 
     while isinstance(runnable, Restored | TokenRun | Turn):
         runnable = runnable.kept() if isinstance(runnable, Turn) else runnable.compiled()

@@ -15,7 +15,7 @@ from treadle.errors import InputError, InternalError, ModelError, ShapeError
 from treadle.graph.shape import StaticShape
 from treadle.open_plans import OpenModel, sizes_of
 from treadle.passes.skip_padding.in_the_way import InTheWay
-from treadle.plan_store import PlanStore, Restored, StoredPlan
+from treadle.plan_store import PlanStore, Restored, StoredPlan, tokens_name
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.padded_texts import PaddedTexts, is_mask
 from treadle.runtime.plans import Runnable
@@ -28,11 +28,6 @@ Array = np.ndarray[Any, Any]
 
 WHERE = "Session(skip_padding=)"
 """The argument, for messages."""
-
-
-def tokens_name(outputs: Sequence[str]) -> str:
-    """Return the name of the plan that computes `outputs` of the tokens of padded texts."""
-    return f"tokens {list(outputs)}"
 
 
 class TokenInputs(NamedTuple):

@@ -51,6 +51,11 @@ def main_name(interface: Interface) -> str:
     return open_name(outputs) if shapes is None else fixed_name(outputs, shapes)
 
 
+def tokens_name(outputs: Sequence[str]) -> str:
+    """Return the name of the plan that computes `outputs` of the tokens of padded texts."""
+    return f"tokens {list(outputs)}"
+
+
 class PlanStore:
     """Reads and writes the artifacts of one model. Threads may share it."""
 

@@ -1,11 +1,10 @@
 """Providers as lowering sees them: libraries whose matrix product is called in place of treadle's kernels."""
 
-from dataclasses import dataclass
-
 from treadle.dtypes import DType
+from treadle.immutable import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Provider:
     """A library that is loaded.
 

@@ -19,6 +19,7 @@ from treadle import dtypes
 from treadle.codegen.build import KernelSet
 from treadle.graph.object_result import ObjectResult
 from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
+from treadle.immutable import immutable
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS
@@ -33,8 +34,8 @@ from treadle.runtime.program_template import (
     StepTemplate,
     TemplateLayout,
 )
-from treadle.runtime.python_step import StoredStep, pickled_text, text_of
 from treadle.runtime.signature import Interface, Tensor
+from treadle.runtime.stored_step import StoredStep, pickled_text
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -215,6 +216,8 @@ def _body_record(body: object, numbers: _Numbers) -> int | str | dict[str, Any]:
     if isinstance(body, ControlLayout | ControlTemplate):
         layouts = [one.layout if isinstance(one, ProgramTemplate) else one for one in body.bodies]
         return {**_form_record(body.form, FORMS), "bodies": [_plan_record(layout, numbers) for layout in layouts]}
+    from treadle.runtime.python_step import text_of
+
     found = numbers.kernels.get(body) if isinstance(body, int) else text_of(body)
     if found is None:
         raise NoForm
@@ -231,7 +234,7 @@ def _stage_record(form: StageForm) -> list[Any]:
     return [[*map(_name, dtypes_of_outputs)], *names]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class _Restored:
     """Makes layouts of records, for one model."""
 

@@ -22,8 +22,8 @@ from treadle.codegen.cache import open_cache
 from treadle.plan.target import Target
 from treadle.runtime import interpreter, threads
 
-MIN_BYTES = 1 << 20
-"""Smaller models are compiled in this process, which takes less time than starting another Python."""
+MIN_BYTES = 1 << 16
+"""Smaller models are compiled in this process: most of them take less time than starting another Python."""
 
 _PROGRAM = (
     "import treadle; from treadle.codegen.out_of_process import main; "

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
+from treadle.immutable import immutable
 
 InputForm = int | str | None
 """What a graph depends on of such an input: the length of a sequence, "tensor" for one tensor, None for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ObjectInput:
     """An input that is a sequence or an optional, or a tensor whose elements no core value has.
 
@@ -31,7 +31,7 @@ class ObjectInput:
     take: Callable[[Any], tuple[InputForm, list[np.ndarray[Any, Any]]]]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class FormedModel:
     """A model that becomes a Graph for each combination of the forms of its inputs that are no tensors.
 

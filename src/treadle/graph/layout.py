@@ -1,11 +1,10 @@
 """Physical layouts of a tensor in memory. None stands for plain row-major everywhere."""
 
-from dataclasses import dataclass
-
 from treadle.graph.shape import StaticShape
+from treadle.immutable import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Blocked:
     """Channels (axis 1) cut into blocks of `block`, the block innermost: NCHW16c and its like.
 

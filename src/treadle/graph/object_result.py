@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from treadle.immutable import immutable
 
-@dataclass(frozen=True, slots=True)
+
+@immutable
 class ObjectResult:
     """A result that is no tensor but a list, a dict or None: it is made from outputs after each run.
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from treadle.immutable import immutable
+
 
 class Bounds(NamedTuple):
     """The sizes that a dimension may have: from `least` to `most`, which may be infinite."""
@@ -18,7 +20,7 @@ class Bounds(NamedTuple):
         return f"at least {self.least}" if math.isinf(self.most) else f"from {self.least} to {self.most}"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Derived:
     """A dimension whose size is computed from others: `2*d`.
 
@@ -29,7 +31,7 @@ class Derived:
     compute: Callable[..., int]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Root:
     """A symbol that is no dimension itself: the one called `dim` has `times` * its size + `plus`."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from treadle.dtypes import DType
 from treadle.graph.graph import Graph
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
+from treadle.immutable import immutable
 
 Form = tuple[DType, StaticShape]
 """Dtype and shape of one input."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Template:
     """A model that becomes a Graph for each combination of input dtypes and shapes.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from treadle import _native
 from treadle.graph.formed_model import FormedModel, InputForm, ObjectInput
 from treadle.graph.value import Value
 from treadle.runtime.control import Request
-from treadle.runtime.futures import RunFuture
 from treadle.runtime.plans import Runnable
 from treadle.runtime.run_options import RunOptions
 from treadle.runtime.runner import Runner
 from treadle.runtime.signature import Interface, Tensor, fit_decoded
 from treadle.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from treadle.runtime.futures import RunFuture
 
 Array = np.ndarray[Any, Any]
 Forms = tuple[InputForm, ...]

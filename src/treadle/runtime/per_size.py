@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from treadle.immutable import immutable
 from treadle.tracing.registry import StepLabel
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class PerSize:
     """Why a model with open dimensions is compiled for each combination of sizes."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from treadle.errors import (
@@ -15,13 +14,14 @@ from treadle.errors import (
     TreadleError,
     WorkerError,
 )
+from treadle.immutable import immutable
 from treadle.runtime.numpy_threads import single_thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Caller:
     """The node for which a function is called. A function that `waits` may use as many threads in NumPy as it likes."""
 

@@ -1,11 +1,9 @@
-"""Python functions as steps of programs, and their form on disk."""
+"""Python functions as steps of programs."""
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import math
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +13,7 @@ import numpy as np
 
 from treadle.errors import RunError
 from treadle.runtime.python_calls import Caller, call_for_node
+from treadle.runtime.stored_step import pickled_text
 
 Array = np.ndarray[Any, Any]
 PythonFunction = Callable[[Sequence[int], list[Array]], Sequence[Array]]
@@ -74,23 +73,6 @@ class BoundCall:
             target[...] = array
 
 
-class StoredStep:
-    """A function of one argument from disk: a PythonCall, a BoundCall, or what makes an object of arrays.
-
-    It, and what it imports, is loaded by the first call. `text` is its form on disk.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._step: Callable[[Any], Any] | None = None
-
-    def __call__(self, argument: Any) -> Any:
-        """Calls the function."""
-        if self._step is None:
-            self._step = pickle.loads(base64.b64decode(self.text))  # noqa: S301 - the owner's, as machine code is
-        return self._step(argument)
-
-
 def is_storable(function: object) -> bool:
     """Whether a step of this Python function can be part of an artifact."""
     return bool(getattr(function, "storable", False))
@@ -102,11 +84,6 @@ def text_of(step: object) -> str | None:
     if not isinstance(call, PythonCall) or not is_storable(call.function):
         return None
     return pickled_text(step)
-
-
-def pickled_text(function: object) -> str:
-    """Returns the form on disk of a function that can be pickled, from which a StoredStep is made."""
-    return function.text if isinstance(function, StoredStep) else base64.b64encode(pickle.dumps(function)).decode()
 
 
 def view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from treadle.graph.open_dims import NOTHING, OpenDims, Place
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
+from treadle.immutable import immutable
 from treadle.runtime.text import decode_strings
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +30,7 @@ CallSignature = tuple[InputSignature, ...]
 """The signature of all inputs, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Tensor:
     """A named input or output of a session.
 
@@ -290,9 +292,16 @@ def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
         ) from None
 
 
+def is_masked_array(given: Any) -> bool:
+    """Return True for an array of numpy.ma. This does not import it, which takes as long as many models need to load:
+    where there is no numpy.ma, there are no such arrays."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(given, module.MaskedArray)
+
+
 def plain(given: Any, where: str) -> Array:
     """Return an array-like object as a NumPy array. Raises InputError if it is none, or has masked elements."""
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+    if is_masked_array(given) and np.ma.is_masked(given):
         raise InputError(
             f"{where}: wanted an array, got one with masked elements; say what they are with .filled(value)"
         )

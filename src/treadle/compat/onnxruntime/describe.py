@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.immutable import immutable
 from treadle.runtime.signature import Tensor
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def dtype_of(name: str) -> np.dtype[Any] | None:
     return None if found is None else found.numpy
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@immutable
 class NodeArg:
     """An input or output.
 
@@ -136,7 +136,7 @@ _NO_VERSION = 2**63 - 1
 """What onnxruntime gives for a model without a version."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ModelMetadata:
     """What a model says of itself."""
 

@@ -12,7 +12,7 @@ from treadle.compat.onnxruntime.errors import Fail, InvalidArgument, error
 from treadle.compat.onnxruntime.map_feeds import map_of
 from treadle.compat.onnxruntime.sparse import dense_of
 from treadle.compat.onnxruntime.values import OrtValue
-from treadle.runtime.signature import Tensor
+from treadle.runtime.signature import Tensor, is_masked_array
 
 Array = np.ndarray[Any, Any]
 
@@ -124,7 +124,7 @@ def _no_array(declared: NodeArg, value: Any) -> Exception:
 def _from_array(declared: NodeArg, value: Array) -> Array:
     if value.dtype.hasobject and declared.type == "tensor(string)":
         return _texts(value)
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked_array(value):
         return np.asarray(value.data)  # onnxruntime does not see masks
     return value
 

@@ -8,14 +8,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from treadle.compat.onnxruntime import peer
+from treadle.immutable import immutable
 
 _OURS = "treadle.compat.onnxruntime"
 
@@ -27,7 +26,7 @@ _replaced: dict[str, ModuleType | None] | None = None
 """What stood in sys.modules under the names that are taken now; None while nothing is installed."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Installed:
     """What install() has done.
 
@@ -89,8 +88,11 @@ def uninstall() -> None:
         _replaced = None
 
 
-class _Finder(MetaPathFinder):
-    """Finds the stand-ins for programs that import them anew, or reload them."""
+class _Finder:
+    """Finds the stand-ins for programs that import them anew, or reload them.
+
+    No subclass of MetaPathFinder: importlib.abc imports much.
+    """
 
     def __init__(self, stand_ins: dict[str, ModuleType]) -> None:
         self._stand_ins = stand_ins
@@ -100,7 +102,7 @@ class _Finder(MetaPathFinder):
         return None if module is None or peer.is_importing() else module.__spec__
 
 
-class _StandIn(Loader):
+class _StandIn:
     """Gives a module that is made already."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -135,7 +137,8 @@ def _copy(ours: str, name: str, path: list[str]) -> ModuleType:
     vars(module).update(content)
     module.__dict__["__treadle__"] = True
     is_package = name == peer.NAME or name.endswith(".capi")
-    module.__spec__ = ModuleSpec(name, _StandIn(module), origin=source.__file__, is_package=is_package)
+    loader: Any = _StandIn(module)
+    module.__spec__ = ModuleSpec(name, loader, origin=source.__file__, is_package=is_package)
     if is_package:
         module.__path__ = module.__spec__.submodule_search_locations = path
     return module

@@ -45,7 +45,6 @@ from treadle.compat.onnxruntime.options import (
     state_of,
 )
 from treadle.compat.onnxruntime.own_sizes import OwnSizes, several_sizes
-from treadle.compat.onnxruntime.profile import Profile
 from treadle.compat.onnxruntime.providers import CPU, Providers, check, check_known, check_or_fall_back
 from treadle.compat.onnxruntime.values import OrtMemoryInfo, OrtValue, require_cpu
 from treadle.compile import Session, remembered, written_forms
@@ -136,6 +135,8 @@ class InferenceSession:
         with ExitStack() as undo:
             profile = None
             if self._sess_options.enable_profiling:
+                from treadle.compat.onnxruntime.profile import Profile
+
                 profile = Profile(self._sess_options.profile_file_prefix)
                 undo.callback(profile.drop)
             self._compile(model)
@@ -277,7 +278,7 @@ class InferenceSession:
         """Return what the model says of itself."""
         if self._description is None:
             found = self._peer.get_modelmeta()
-            return ModelMetadata(**{name: getattr(found, name) for name in ModelMetadata.__slots__})
+            return ModelMetadata(**{name: getattr(found, name) for name in ModelMetadata.__match_args__})
         return metadata_of(self._description)
 
     def get_providers(self) -> list[str]:

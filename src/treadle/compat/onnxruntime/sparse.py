@@ -12,11 +12,12 @@ import numpy as np
 from treadle.compat.onnxruntime.describe import type_name
 from treadle.compat.onnxruntime.enums import OrtSparseFormat
 from treadle.compat.onnxruntime.values import OrtDevice, require_cpu
+from treadle.immutable import immutable
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class SparseCooView:
     """The indices of a tensor in coordinate format: one number an element, or a row of numbers."""
 
@@ -27,7 +28,7 @@ class SparseCooView:
         return self._indices
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class SparseCsrcView:
     """The indices of a matrix in compressed rows."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from operator import index
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from treadle.compat.onnxruntime.describe import element_dtype, element_number, type_name
 from treadle.compat.onnxruntime.enums import OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfoDeviceType, OrtMemType
+from treadle.immutable import immutable
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +20,6 @@ _NO_DEVICE = (
     "Can't allocate memory on the device using this package of OnnxRuntime. Please use the appropriate package of "
     "OnnxRuntime for your hardware to use this feature."
 )
-
 
 _DEVICES = {
     "cpu": (0, 0), "cuda": (1, 4318), "dml": (1, 5140), "npu": (3, 0), "gpu": (1, 0), "cann": (3, 6629),
@@ -220,7 +219,7 @@ class OrtValue:
         return isinstance(self._content, list) and not any(isinstance(each, dict) for each in self._content)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class OrtDevice:
     """A device. Only the CPU has memory."""
 
@@ -271,7 +270,7 @@ _ARENA = {
 _ARENA_IN_ORDER = 4
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class OrtMemoryInfo:
     """Where an allocator takes its memory."""
 

@@ -23,7 +23,8 @@ from treadle.frontends.onnx.names import captured, graphs_of
 from treadle.frontends.onnx.nested import is_stated, node_types
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.opsets import domain_of
-from treadle.frontends.onnx.reference import ForeignFunction, Fragment, ObjectFunction
+from treadle.frontends.onnx.random_numbers import OPERATORS
+from treadle.frontends.onnx.reference import ForeignFunction, Fragment, ObjectFunction, RandomFunction
 from treadle.frontends.onnx.reference_map import MAP
 from treadle.frontends.onnx.shapes import RULES, ForeignInfer
 from treadle.frontends.onnx.types import NUMBERS, tensor_type
@@ -67,7 +68,11 @@ def add_call(
     values: dict[str, Value] = {}
     if dtypes:
         own = Fragment(nodes, tuple(reads), tuple(dtypes), versions, local)
-        function: Function = ForeignFunction(own, list(dtypes.values()))
+        function: Function
+        if proto.op_type in OPERATORS and not domain_of(proto.domain):
+            function = RandomFunction(own, list(dtypes.values()))
+        else:
+            function = ForeignFunction(own, list(dtypes.values()))
         if proto.op_type == "Loop" and len(nodes) == 1 and len(dtypes) == len(names):
             function = LoopFunction(proto, own, dtypes)
         if proto.op_type in _FOLDED and all(value.is_constant for value in reads.values()):

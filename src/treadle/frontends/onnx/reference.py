@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from treadle.errors import RunError
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.onnx.from_bytes import from_bytes
 from treadle.frontends.onnx.names import graphs_of
+from treadle.frontends.onnx.random_numbers import RandomNumbers
 from treadle.frontends.onnx.reference_loop import reference_loop
 from treadle.frontends.onnx.reference_map import reference_maps
 from treadle.frontends.onnx.reference_optional import is_nothing, reference_optionals
@@ -111,6 +113,23 @@ class ForeignFunction:
 
     def _tensors(self, found: Any) -> list[Array]:
         return [tensor_of(each, dtype) for each, dtype in zip(found, self._dtypes, strict=True)]
+
+
+class RandomFunction(ForeignFunction):
+    """Runs a fragment of one node that draws random numbers. What is stored of it does without the `onnx` package."""
+
+    def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
+        super().__init__(fragment, dtypes)
+        (node,) = fragment.nodes
+        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        self._numbers = RandomNumbers(node.op_type, attributes, dtypes[0].numpy)
+
+    def __reduce__(self) -> Any:
+        return copy, (self._numbers,)
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """The numbers."""
+        return self._numbers(arrays)
 
 
 class ObjectFunction:
