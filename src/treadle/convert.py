@@ -49,7 +49,13 @@ class Converted:
 
 
 def convert(
-    model: Any, path: str | os.PathLike[str], *, math: Math = "fast", external: bool | None = None, **options: Any
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    math: Math = "fast",
+    external: bool | None = None,
+    dims: Mapping[str, int] | None = None,
+    **options: Any,
 ) -> Converted:
     """Write the optimised graph of `model` as an ONNX file.
 
@@ -62,12 +68,15 @@ def convert(
         math: "exact" forbids rewrites that round differently.
         external: True writes the weights to a file beside it, whose name ends in ".data"; None does so if the model is
             larger than MOST_BYTES.
+        dims: Sizes by name of open dimensions, for which the model is right where it is not for all sizes: what they
+            decide is among the guards. They stay open. None: small or large ones, whichever fit.
         **options: As Session takes them for this kind of model, such as `outputs`.
 
     Raises:
         ModelError: The model cannot be used. UnsupportedModelError: It cannot be written, or is a model whose graph is
             made for the shapes of its inputs.
-        InputError: There is no such folder.
+        ShapeError: The sizes in `dims` do not fit it.
+        InputError: There is no such folder, or no such dimension.
         OSError: The file cannot be written.
     """
     from treadle.frontends.onnx.writing.model import data_of, model_of, save  # imports onnx
@@ -85,7 +94,8 @@ def convert(
         names = ", ".join(repr(each.name) for each in graph.results if not isinstance(each, str))
         raise UnsupportedModelError(f"outputs that are no tensors of core values cannot be written: {names}")
     context = PassContext(detect(), math)
-    optimised, facts = with_sample_sizes(graph, partial(_optimised, graph, context))
+    make = partial(_optimised, graph, context)
+    optimised, facts = make(_checked(dims, graph)) if dims else with_sample_sizes(graph, make)
     guards = tuple(map(str, dict.fromkeys(facts.guards)))
     notes = {GUARDS: "; ".join(guards)} if guards else {}
     written = model_of(optimised, graph.inputs, list(graph.outputs), notes)
@@ -98,6 +108,14 @@ def convert(
         Counter(node.op_type for node in written.graph.node),
         guards,
     )
+
+
+def _checked(dims: Mapping[str, int], graph: Graph) -> Mapping[str, int]:
+    """Return `dims`. Raises InputError for names that no input declares."""
+    names = {dim for value in graph.inputs for dim in value.shape or () if isinstance(dim, str)}
+    if wrong := sorted(dims.keys() - names):
+        raise InputError(f"the model has no dimension {wrong[0]!r}; it has {', '.join(sorted(names)) or 'none'}")
+    return dims
 
 
 def _optimised(graph: Graph, context: PassContext, samples: Mapping[str, int]) -> tuple[Graph, Facts]:

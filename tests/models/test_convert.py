@@ -20,7 +20,7 @@ from tests.models.small import ModelWriter, node
 from tests.unit.cli.command import treadle as command
 from treadle import dtypes
 from treadle.convert import Converted, convert
-from treadle.errors import InputError, ModelFormatError, UnsupportedModelError
+from treadle.errors import InputError, ModelFormatError, ShapeError, UnsupportedModelError
 from treadle.graph.graph import Graph
 
 Array = np.ndarray[Any, Any]
@@ -232,6 +232,28 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError):
         convert(b"no model", path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sizes_may_be_given_for_a_model_that_few_fit(tmp_path: Path) -> None:
+    """The window is larger than small samples, and the squeezed axis is 1 for no large ones."""
+    w = RNG.standard_normal((3, 1, 256)).astype(np.float32)
+    nodes = [
+        node("Constant", [], "w", value=onnx.numpy_helper.from_array(w)),
+        node("Constant", [], "axes", value_ints=[2]),
+        node("Conv", ["x", "w"], "c", strides=[256]),
+        node("Squeeze", ["c", "axes"], "y"),
+    ]
+    model = graph_model(nodes, {"x": (FLOAT, ["n", 1, "t"])}, "y")
+    feeds = [{"x": RNG.standard_normal((n, 1, t)).astype(np.float32)} for n, t in ((1, 256), (3, 500))]
+    with pytest.raises(ShapeError):
+        convert(model.SerializeToString(), tmp_path / "out.onnx")
+    done = assert_same(model, feeds, tmp_path, dims={"t": 300})
+    assert any("t" in guard for guard in done.guards)
+    with pytest.raises(InputError, match=r"no dimension 'q'; it has n, t"):
+        convert(model.SerializeToString(), tmp_path / "out.onnx", dims={"q": 300})
+    onnx.save(model, tmp_path / "in.onnx")
+    written = command("convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--dim", "t=300")
+    assert "the same model only if" in written.stdout
 
 
 def test_the_command_writes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

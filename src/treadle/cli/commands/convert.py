@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.model import parse_dims
 from treadle.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 )
 @click.option("--to", "end", multiple=True, metavar="NAME", help="End at this tensor of a frozen TensorFlow graph.")
 @click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="A size of an open dimension for which MODEL is right. The dimension stays open.",
+)
+@click.option(
     "--math",
     type=click.Choice(["fast", "exact"]),
     default="fast",
@@ -35,7 +43,14 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def convert_command(
-    model: str, out: str, begin: tuple[str, ...], end: tuple[str, ...], math: Math, external: bool | None, as_json: bool
+    model: str,
+    out: str,
+    begin: tuple[str, ...],
+    end: tuple[str, ...],
+    dims: tuple[str, ...],
+    math: Math,
+    external: bool | None,
+    as_json: bool,
 ) -> None:
     """Write the optimised graph of MODEL to OUT as ONNX.
 
@@ -49,7 +64,8 @@ def convert_command(
     """
     from treadle.convert import convert  # imports the compiler, which other commands may do without
 
-    done = convert(model, out, math=math, external=external, inputs=begin or None, outputs=end or None)
+    sizes = parse_dims(dims)
+    done = convert(model, out, math=math, external=external, dims=sizes, inputs=begin or None, outputs=end or None)
     if as_json:
         print_json(report(done))
     else:
