@@ -194,7 +194,7 @@ class Outputs:
         self._dtypes: list[np.dtype[Any]] = []
         self._starts: list[int] = []
         self._strides: list[tuple[int, ...] | None] = []
-        self._pitches: list[int] = []
+        pitches: list[int] = []
         blocks = form.blocks(shapes)
         pooled = []
         if sum([block.size for block in blocks]) >= MIN_BYTES:
@@ -208,20 +208,17 @@ class Outputs:
                 self._dtypes.append(block.spec.dtype)
                 self._starts.append(0)
                 self._strides.append(_strides(block))
-                self._pitches.append(block.pitch)
-        arranged = self._arranged = form.arrange(pooled)
+                pitches.append(block.pitch)
+        arranged = form.arrange(pooled)
         self._in_order = arranged.in_order
         self._empty = [_new(shapes[index], form.dtypes[index]) for index in arranged.separate]
         self.given = {index: shapes[index] or () for index in form.given}
         """The shapes of the outputs whose memory the caller gives, by index."""
         self._sized = form.sized
+        self.locations = [(at, row * pitches[at] if row else 0) for at, row in arranged.places]
+        """For each output the index of its buffer and the byte offset there."""
         self.all_separate = not pooled and not form.given and not form.sized
         """True if each output is an array with its own buffer, the caller gives none, and no run makes one."""
-
-    @property
-    def locations(self) -> list[tuple[int, int]]:
-        """For each output the index of its buffer and the byte offset there."""
-        return [(at, row * self._pitches[at] if row else 0) for at, row in self._arranged.places]
 
     def resize(self, shapes: Sequence[StaticShape | None]) -> bool:
         """Allocate for these `shapes` from now on; False, and nothing changes, if that takes another arrangement.
