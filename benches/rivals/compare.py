@@ -7,9 +7,10 @@ Without models, a group of `benches.models` is built first. Each engine runs in 
 interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot disturb. The
 figure of an engine is the median over rounds of the round's median latency. Outputs are compared with ONNX Runtime's;
 the command ends with 1 if treadle's differ by more than LARGEST_ERROR. Engines that are not installed are skipped and
-named. The machine's FMA and memory limits are timed in the same rounds: `% of limit` is the least time that they allow
-for the model's multiply-adds (done directly; four of bytes at once) or for reading its weights, where no cache holds
-them, over treadle's time. Winograd's algorithm needs fewer operations and can exceed 100.
+named, and so are those whose outputs are wrong. The machine's FMA and memory limits are timed in the same rounds: `% of
+limit` is the least time that they allow for the model's multiply-adds (done directly; four of bytes at once) or for
+reading its weights, where no cache holds them, over treadle's time. Winograd's algorithm needs fewer operations and can
+exceed 100.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from benches.models import build
 from benches.models.cost import cost
 from benches.rivals.engines import BY_GROUP, BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
+
+_LARGEST_RIVAL_ERROR = 0.1
+"""Rivals round to fewer bits, or convert the model; with a larger error they have misread it."""
 
 
 def engines(names: list[str], model: str, threads: int, folder: Path, precision: str) -> list[Engine]:
@@ -73,6 +77,10 @@ def compare(
         rivals = [process for process in processes if process.name not in LIMITS]
         outputs = {process.name: saved(folder / f"{process.name}.npz") for process in rivals}
     wanted = outputs.get(REFERENCE)
+    errors = {name: None if wanted is None else relative_error(found, wanted) for name, found in outputs.items()}
+    wrong = wrong_rivals(errors)
+    for each in wrong:
+        print(f"{each} is not counted: its outputs differ by {errors[each]:.0e}", file=sys.stderr)
     return {
         "model": Path(model).stem,
         "threads": threads,
@@ -82,11 +90,21 @@ def compare(
             process.name: {
                 **process.ready,
                 **timings[process.name].figures(),
-                "error": None if wanted is None else relative_error(outputs[process.name], wanted),
+                "error": errors[process.name],
             }
             for process in rivals
+            if process.name not in wrong
         },
     }
+
+
+def wrong_rivals(errors: Mapping[str, float | None]) -> list[str]:
+    """The engines that compute something else than the model says, by the relative errors of all (None: unknown)."""
+    return [
+        name
+        for name, error in errors.items()
+        if name != "treadle" and error is not None and not error <= _LARGEST_RIVAL_ERROR
+    ]
 
 
 def work_ns(processes: list[EngineProcess], timings: dict[str, Timing]) -> dict[str, float]:

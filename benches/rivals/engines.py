@@ -6,9 +6,16 @@ processes of engines that are not being timed.
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -131,6 +138,90 @@ def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str
     return lambda: [np.asarray(array) for array in compiled(held, feed)], library.__version__
 
 
+def mnn(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
+    """MNN: the model converted by its mnnconvert, precision "high" (fp32), Winograd included."""
+    import MNN
+    import onnx
+
+    names = [value.name for value in onnx.load(model, load_external_data=False).graph.output]
+    manager = MNN.nn.create_runtime_manager(({"backend": "CPU", "numThread": threads, "precision": "high"},))
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "model.mnn")
+        _convert(
+            Path(sys.executable).parent / "mnnconvert",
+            "-f",
+            "ONNX",
+            "--modelFile",
+            model,
+            "--MNNModel",
+            file,
+            "--bizCode",
+            "bench",
+        )
+        network = MNN.nn.load_module_from_file(file, list(inputs), names, runtime_manager=manager)
+    tensors = MNN.expr
+    feed = []
+    for array in map(_with_short_integers, inputs.values()):
+        dtype = tensors.float if array.dtype == np.float32 else tensors.int
+        feed.append(tensors.const(array, list(array.shape), tensors.NCHW, dtype))
+
+    def run() -> list[Array]:
+        return [np.array(tensors.convert(result, tensors.NCHW).read()) for result in network.forward(feed)]
+
+    return run, importlib.metadata.version("mnn")
+
+
+def ncnn(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
+    """ncnn: the model converted by pnnx with fp32 weights, no fp16 or bf16; images without their axis of one image."""
+    import ncnn as library
+
+    kinds = {"float32": "f32", "int32": "i32", "int64": "i64"}
+    shapes = ",".join(f"[{','.join(map(str, array.shape))}]{kinds[str(array.dtype)]}" for array in inputs.values())
+    network = library.Net()
+    network.opt.num_threads = threads
+    network.opt.use_fp16_packed = network.opt.use_fp16_storage = network.opt.use_fp16_arithmetic = False
+    network.opt.use_bf16_storage = False
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(model, Path(folder) / "model.onnx")
+        _convert(_in_package("pnnx", "pnnx"), str(copy), f"inputshape={shapes}", "fp16=0", folder=folder)
+        for load, file in ((network.load_param, "model.ncnn.param"), (network.load_model, "model.ncnn.bin")):
+            if load(str(Path(folder) / file)) != 0:
+                raise RuntimeError(f"ncnn cannot load {file}")
+    if len(network.input_names()) != len(inputs):
+        raise RuntimeError(f"the converted model has the inputs {network.input_names()}, not {list(inputs)}")
+    feed = [library.Mat(array[0]).clone() for array in map(_with_short_integers, inputs.values())]
+
+    def run() -> list[Array]:
+        extractor = network.create_extractor()
+        for name, mat in zip(network.input_names(), feed, strict=True):
+            extractor.input(name, mat)
+        return [np.array(extractor.extract(name)[1])[None] for name in network.output_names()]
+
+    return run, importlib.metadata.version("ncnn")
+
+
+def _with_short_integers(array: Array) -> Array:
+    """Returns `array`, or its int64 as int32, which these engines take."""
+    return array.astype(np.int32) if array.dtype == np.int64 else array
+
+
+def _in_package(package: str, file: str) -> Path:
+    """Returns a file of an installed package, which is not imported."""
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ImportError(f"{package} is not installed")
+    return Path(found.submodule_search_locations[0]) / file
+
+
+def _convert(tool: Path, *arguments: str, folder: str | None = None) -> None:
+    """Runs a converter. Raises ImportError if it is missing, RuntimeError with what it printed if it fails."""
+    if not tool.exists():
+        raise ImportError(f"{tool.name} is not installed")
+    done = subprocess.run([str(tool), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{tool.name} ended with {done.returncode}: {done.stderr[-500:]}")
+
+
 Engine = Callable[[str, Mapping[str, Array], int], tuple[Run, str]]
 
 ENGINES: dict[str, Engine] = {
@@ -140,6 +231,8 @@ ENGINES: dict[str, Engine] = {
     "pytorch": pytorch,
     "tensorflow": tensorflow,
     "jax": jax,
+    "mnn": mnn,
+    "ncnn": ncnn,
 }
 
 BY_PRECISION: dict[str, dict[str, Engine]] = {
