@@ -8,7 +8,8 @@ number of threads has the geometric mean of the ratios.
 
 A load is from the start of the process, so with all imports, to the end of the first answer; its CPU time is also that
 of a process that compiles. Before the processes that take turns, `--loads` others load and end, by turns, too; the
-table has the least of their figures. The `first loads` are those of treadle with an empty cache folder.
+table has the least of their figures. The `first loads` are those of treadle with an empty cache folder. All processes
+have one seed of hashes, on which the bytes of models depend that programs make.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def start(way: str, name: str, threads: int, cache: str) -> Program:
     begin = time.perf_counter()
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
-        env={**os.environ, "TREADLE_CACHE": cache},
+        env={**os.environ, "TREADLE_CACHE": cache, "PYTHONHASHSEED": "0"},
     )  # fmt: skip
     program = Program(f"{name} on {way}", process, {})
     program.ready = {**program.line(), "load_s": time.perf_counter() - begin}
