@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,9 @@ def run_calls(
         size = int(np.prod(shape)) * value.known_dtype.size
         results[value.name] = owner[start : start + size].copy().view(value.known_dtype.numpy).reshape(shape)
     return results
+
+
+def without_vnni(target: Target) -> Target:
+    """The same CPU without VNNI dot products."""
+    features = target.features.replace("+avx512vnni", "-avx512vnni").replace("+avxvnni", "-avxvnni")
+    return replace(target, features=features)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.assembly import loops_of, spills
-from tests.kernel_runner import lower_graph
+from tests.kernel_runner import lower_graph, without_vnni
 
 from treadle.codegen import target as targets
 from treadle.dtypes import f32, i32, u8
@@ -52,21 +52,21 @@ def test_a_last_panel_that_is_not_full_leaves_all_registers_to_sums(isa: str, ve
 
 
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
-def test_sums_of_bytes_stay_in_registers_without_vnni(isa: str) -> None:
+@pytest.mark.parametrize("weight", [0, 127])
+def test_sums_of_bytes_stay_in_registers_without_vnni(isa: str, weight: int) -> None:
     """
-    LLVM does not add the products of two steps to each other before it adds them to a sum.
+    LLVM does not add the products of two steps to each other before it adds them to a sum, of bytes and of words.
     """
     if isa not in targets.available_isas():
         pytest.skip(f"this CPU has no {isa}")
-    target = targets.for_isa(isa)
-    target = replace(target, features=target.features.replace("+avx512vnni", "").replace("+avxvnni", ""))
+    target = without_vnni(targets.for_isa(isa))
     graph = Graph()
     x = graph.value("x", u8, (96, 256))
-    weights = graph.constant(np.zeros((256, 256), np.int8), "w")
+    weights = graph.constant(np.full((256, 256), weight, np.int8), "w")
     graph.add("matmul", [x, weights], outputs=[graph.value("y", i32, (96, 256))])
     ((call,), _) = lower_graph(graph, target)
     assert isinstance(call.spec, GemmSpec)
-    assert not target.has_vnni
+    assert call.spec.words == bool(weight)
     assert max(call.spec.rows) * call.spec.vectors >= 8
     loops = loops_of(call.spec, target)
     assert loops

@@ -23,6 +23,7 @@ from treadle.codegen.kernels.gemm_left import widen_rows
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.gemm_parts import Part, finish_or_wait, parts_of, sums_before
 from treadle.codegen.kernels.gemm_rows import RowBlocks
+from treadle.codegen.kernels.remainders import Remainders
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.register_block import FINISHED_TOGETHER
 from treadle.plan.target import LINE
@@ -145,7 +146,7 @@ class Product:
         """The left factor that begins at `a`, of which `blocks` are needed: in place, or widened into scratch."""
         k, args, spec = self.k, self.args, self.spec
         a_row: Index = 1 if spec.unit_row else args.a_row
-        if not spec.vnni or k.target.has_vnni:
+        if not spec.words:
             return Left(a, 0, a_row, 1 if spec.unit_depth else args.a_depth)
         first, end = self.blocks.first_row(blocks[0]), self.blocks.first_row(blocks[1])
         widened = k.at(k.scratch, self.spilled, self.dtype)
@@ -329,9 +330,16 @@ class Product:
     ) -> None:
         """Passes the sums of a block over the whole depth to `finish`: at once, or after its last part."""
         k, spec, epilogue = self.k, self.spec, self.epilogue
-        block = RegisterBlock(k, self.dtype, height, vectors, use_bf16_dot=spec.bf16_dot, vnni=spec.vnni)
+        block = RegisterBlock(
+            k, self.dtype, height, vectors, use_bf16_dot=spec.bf16_dot, vnni=spec.vnni, words=spec.words
+        )
         if panel.part is None or panel.waiting is None:
-            finish(block.product(factors, panel.length, spec.whole_turns))
+            sums = block.product(factors, panel.length, spec.whole_turns)
+            if spec.remainders:
+                table = k.at(k.pointer(2), k.mul(self.args.panels, self.args.b_panel), self.dtype)
+                remainders = Remainders(k, table, self.args.panels, self.width)
+                sums = block.add_remainders(remainders, k.div(panel.column, self.width), factors, sums)
+            finish(sums)
             return
         begin = sums_before(k, epilogue, block, panel.part, panel.waiting)
         sums = block.product(factors, panel.length, spec.whole_turns, begin)

@@ -14,6 +14,7 @@ from treadle.codegen.emit.memory import load, prefetch
 from treadle.codegen.emit.types import I8
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.codegen.emit.vnni import dot_of_pairs, load_vnni_left, load_widened_pairs, vnni_dot
+from treadle.codegen.kernels.remainders import Remainders
 from treadle.dtypes import DType
 from treadle.plan.kernels.register_block import UNROLL, shared_lines
 from treadle.plan.target import LINE
@@ -66,6 +67,7 @@ class RegisterBlock:
         *,
         use_bf16_dot: bool = False,
         vnni: str = "",
+        words: bool = False,
         steps: int = UNROLL,
     ) -> None:
         """With `use_bf16_dot` an element of both factors is two bf16 (`dtype` is f32).
@@ -73,12 +75,12 @@ class RegisterBlock:
         A turn of the loop over the depth has `steps` steps, which divide UNROLL.
 
         With `vnni` it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the
-        right factor has a row of the values that sums begin with. On CPUs without VNNI, the left factor's are two
+        right factor has a row of the values that sums begin with. With `words`, the left factor's are two
         elements of two 16-bit numbers (`widen_rows`), and the right factor's have the order of `split_pairs`.
         """
         self.k = k
         self.vnni = vnni
-        self.widened = bool(vnni) and not k.target.has_vnni
+        self.widened = words
         self.multiply_add = bf16_dot if use_bf16_dot else self._dot_of_bytes if vnni else multiply_add
         self.dtype = dtype
         self.rows = rows
@@ -118,6 +120,23 @@ class RegisterBlock:
                 turn.next(*self._steps(factors, spacing, list(turn.carry), 1))
             carry = list(turn.carry)
         return carry[: len(sums)]
+
+    def add_remainders(
+        self, remainders: Remainders, panel: Index, factors: Factors, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`sums` plus the products of the second terms of weights that were split."""
+        k = self.k
+        with remainders.of_panel(panel, sums, 1) as (turn, (along,), weights):
+            values = list(turn.carry)
+            right = [load(k, weights, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)]
+            first = k.at(factors.a, k.mul(along, factors.a_depth), self.dtype)
+            for row in range(self.rows):
+                left = self._left(k.at(first, k.mul(factors.a_row, row), self.dtype), 0)
+                for v in range(self.vectors):
+                    number = row * self.vectors + v
+                    values[number] = self.multiply_add(k, left, right[v], values[number])
+            turn.next(*values)
+        return turn.carry
 
     def _prefetch(self, b: ir.Value, wanted: Prefetch, done: int = 0) -> None:
         """Prefetches the lines from number `done` on for the turn that reads the right factor at `b`."""

@@ -15,7 +15,13 @@ from treadle.passes.lower.base import Array, LowerContext, partition
 from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.gemm_operands import Matrices, Operands
 from treadle.passes.lower.gemm_pack import pack_panels
-from treadle.passes.lower.vnni import pack_bytes, split_pairs, vnni_zero_point
+from treadle.passes.lower.vnni import (
+    listed_remainders,
+    pack_bytes,
+    split_pairs,
+    vnni_zero_point,
+    without_saturation,
+)
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm_pack import GemmPackArgs, GemmPackSpec
 
@@ -117,21 +123,45 @@ def packed_bf16(ctx: LowerContext, product: Operands, width: int) -> Right:
     return _constant_panels(packed, sizes, product, width)
 
 
-def packed_bytes(ctx: LowerContext, product: Operands, width: int) -> Right:
+def split_factor(product: Operands, width: int) -> SplitFactor | None:
+    """The constant right factor of a product of bytes in two terms; None for a batch of factors and for open sizes."""
+    b, sizes = product.b, _own_sizes(product)
+    if b.value.data is None or any(not equals(size, 1) for size in sizes) or is_expression(product.columns):
+        return None
+    matrices = matrices_of(b, b.value.data, (*sizes, 4 * product.depth, product.columns))
+    first, second = without_saturation(pack_panels(pack_bytes(matrices, axis=1), width)[0])
+    remainders, entries = listed_remainders(second.transpose(0, 2, 1))
+    return SplitFactor(first, remainders, entries)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFactor:
+    """Panels i32 [panels, depth, width] of bytes, and the list of their remainders with its number of entries."""
+
+    panels: Array
+    remainders: Array
+    entries: int
+
+
+def packed_bytes(ctx: LowerContext, product: Operands, width: int, split: SplitFactor | None) -> Right:
     """The constant right factor as panels for VNNI dot products; `product.depth` counts groups of four bytes.
 
-    Without VNNI, groups have the order of `split_pairs`. Each panel begins with a row of the values that sums begin
-    with: they make up for signed bytes of a, which are taken 128 higher.
+    Without VNNI, it is `split`, with the remainders behind the last panel if there are any; or groups have the order of
+    `split_pairs`. Each panel begins with a row of the values that sums begin with: they make up for signed bytes of a,
+    which are taken 128 higher.
     """
     b, columns, offset = product.b, product.columns, vnni_zero_point(product.a.value, 0)
     sizes, depth = _own_sizes(product), 4 * product.depth
-    pairs = 0 if ctx.target.has_vnni else ctx.target.lanes(i32)
-    how = f"vnni {offset} {pairs} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    pairs = 0 if ctx.target.has_vnni or split is not None else ctx.target.lanes(i32)
+    how = f"vnni {offset} {pairs} {split is not None} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
 
     def panels(data: Array) -> Array:
         matrices = matrices_of(b, data, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
         packed = pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
+        if split is not None:
+            packed[0, :, 1:] = split.panels
+            return np.concatenate([packed.reshape(-1), split.remainders]) if split.entries else packed
         if pairs:
             packed[..., 1:, :] = split_pairs(packed[..., 1:, :], pairs)
         return packed

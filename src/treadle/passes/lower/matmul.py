@@ -12,7 +12,15 @@ from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import LowerContext, partition
 from treadle.passes.lower.expr import with_given
 from treadle.passes.lower.gemm_operands import Operands, operands_of
-from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor, shares_panels
+from treadle.passes.lower.gemm_right import (
+    SplitFactor,
+    packed_bf16,
+    packed_by_call,
+    packed_bytes,
+    right_factor,
+    shares_panels,
+    split_factor,
+)
 from treadle.passes.lower.gemm_tiles import (
     LOADED,
     NO_PREFETCH,
@@ -26,8 +34,8 @@ from treadle.passes.lower.gemm_tiles import (
     prefetched,
     step_cost,
 )
-from treadle.passes.lower.registers import pair_registers
-from treadle.passes.lower.vnni import signedness
+from treadle.passes.lower.registers import byte_registers, pair_registers
+from treadle.passes.lower.vnni import bytes_are_faster, signedness
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
@@ -115,13 +123,18 @@ def _oriented(product: Operands) -> Operands | None:
 
 def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, each: int = 1) -> list[Call]:
     lanes, depth = ctx.target.lanes(dtype), product.depth
-    widened = each == 4 and not ctx.target.has_vnni
-    registers = pair_registers(ctx.target) if widened else ctx.target.registers
-    right_cost = _WIDENED if widened else LOADED
-    tile = choose_tile(product.rows, product.columns, depth, lanes, registers, right_cost)
+    registers = byte_registers(ctx.target) if each == 4 else ctx.target.registers
+    tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
     width = tile.vectors * lanes
+    widened, split = each == 4 and not ctx.target.has_vnni, None
+    if widened and ctx.target.has_byte_pairs:
+        split = _split(product, tile, width)
+        widened = split is None
+    if widened:
+        tile = choose_tile(product.rows, product.columns, depth, lanes, pair_registers(ctx.target), _WIDENED)
+        width = tile.vectors * lanes
     if each == 4:
-        right = packed_bytes(ctx, product, width)
+        right = packed_bytes(ctx, product, width, split)
     else:
         right = packed_bf16(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
     tiling = _choose_tiling(ctx, product, tile, dtype, copies=right.copies, each=each, widened=widened)
@@ -142,6 +155,8 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         dtype=dtype,
         bf16_dot=each == 2,
         vnni=signedness(product.a.value) if each == 4 else "",
+        words=widened,
+        remainders=split is not None and split.entries > 0,
         rows=tile.heights,
         vectors=tile.vectors,
         source=right.source,
@@ -169,6 +184,16 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         * dtype.size,
     )
     return [*calls, product_call]
+
+
+def _split(product: Operands, tile: Tile, width: int) -> SplitFactor | None:
+    """The right factor in two terms for products of bytes, where they are faster than those of words."""
+    split = split_factor(product, width)
+    if split is None:
+        return None
+    steps = split.panels.shape[0] * split.panels.shape[1]
+    is_faster = bytes_are_faster(steps, split.entries, tile.vectors, signed=product.a.value.dtype == i8)
+    return split if is_faster else None
 
 
 def _edge(product: Operands, width: int, lanes: int) -> int:

@@ -17,6 +17,16 @@ def sum_registers(target: Target, *, vnni: bool = False) -> int:
     return target.registers - is_generic
 
 
+def byte_registers(target: Target) -> int:
+    """Returns the same for products of bytes: without VNNI, one waits to be added, and there is a register of ones.
+
+    With AVX-512, LLVM loads weights of later steps ahead, and would spill sums to have registers for them.
+    """
+    if target.has_vnni:
+        return target.registers
+    return target.registers - (5 if target.isa == "avx512" else 2)
+
+
 def pair_registers(target: Target) -> int:
     """Returns the same for products of bytes that were widened to pairs of 16 bits, one of which waits to be added.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from treadle.dtypes import i8
 from treadle.graph.value import Value
+from treadle.plan.kernels.register_block import REMAINDER_HEAD
 
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +50,30 @@ def _joined(pairs: Array, like: Array) -> Array:
     """Pairs of pairs of bytes as elements of the dtype of `like`."""
     joined: Array = pairs.reshape(*like.shape, 4).view(like.dtype)[..., 0]
     return joined
+
+
+def listed_remainders(second: Array) -> tuple[Array, int]:
+    """Second terms i32 [panels, width, ..] as the list that REMAINDER_HEAD describes, and the number of its entries.
+
+    An entry begins with where it is along the further axes.
+    """
+    panels, width = second.shape[:2]
+    panel, *places = np.nonzero(second.any(axis=1))
+    entries = np.zeros((len(panel), REMAINDER_HEAD + width), np.int32)
+    for number, place in enumerate(places):
+        entries[:, number] = place
+    entries[:, REMAINDER_HEAD:] = np.moveaxis(second, 1, -1)[(panel, *places)]
+    starts = np.zeros(-(-(panels + 1) // REMAINDER_HEAD) * REMAINDER_HEAD, np.int32)
+    starts[: panels + 1] = np.searchsorted(panel, np.arange(panels + 1))
+    return np.concatenate([starts, entries.reshape(-1)]), len(panel)
+
+
+def bytes_are_faster(steps: int, entries: int, vectors: int, *, signed: bool) -> bool:
+    """Whether bytes take fewer instructions than words: three for four products of a lane instead of four.
+
+    `entries` are further steps. Signed bytes take one instruction more, which `vectors` vectors of weights share.
+    """
+    return 3 * (steps + entries) + (steps / vectors if signed else 0) < 4 * steps
 
 
 def split_pairs(packed: Array, lanes: int) -> Array:

@@ -14,7 +14,7 @@ class GemmSpec(BatchedSpec):
     """Parameters. Pointers: out, a, b, operands of the epilogue.
 
     Scratch: one register block of sums; then a copied panel if b is not packed, or the rows of a that a chunk reads, as
-    16-bit numbers, with `vnni` on a CPU without it; then the sums of a chunk if `parts`.
+    16-bit numbers, with `words`; then the sums of a chunk if `parts`.
     """
 
     family: ClassVar[str] = "gemm"
@@ -23,6 +23,11 @@ class GemmSpec(BatchedSpec):
     """An element of a and b is two bf16, neighbours along the depth; `dtype` is f32."""
     vnni: str
     """An element of a and b is four bytes, those of a `unsigned` or `signed`; `dtype` is i32. Else empty."""
+    words: bool
+    """Bytes of a and b are widened, and multiplied in pairs of 16-bit numbers."""
+    remainders: bool
+    """Some weights were split; their second terms are a list behind the last panel, as REMAINDER_HEAD says. An entry
+    multiplies an element of the depth, whose number it begins with."""
     rows: tuple[int, ...]
     """The heights of register blocks, the largest first: one, or two that differ by one; or more, down to 1, where the
     number of rows is open and the argument `height` says which two there are."""

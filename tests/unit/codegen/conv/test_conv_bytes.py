@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.assembly import loops_of
-from tests.kernel_runner import lower_graph, run_graph
+from tests.kernel_runner import lower_graph, run_graph, without_vnni
 
 from treadle.dtypes import DType, f32, i8, i32, u8
 from treadle.graph.graph import Graph
@@ -90,12 +90,6 @@ class Bytes:
         for reverse in (False, True):
             (found,) = run_graph(graph, given, target=target, reverse_chunks=reverse).values()
             np.testing.assert_array_equal(found, self.reference())
-
-
-def without_vnni(target: Target) -> Target:
-    """The same CPU without VNNI dot products."""
-    features = target.features.replace("+avx512vnni", "-avx512vnni").replace("+avxvnni", "-avxvnni")
-    return replace(target, features=features)
 
 
 SAME = (1, 1, 1, 1)

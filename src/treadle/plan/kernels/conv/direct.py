@@ -11,9 +11,6 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, NoArgs, T
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import ConvRowsSpec
 
-REMAINDER_HEAD = 8
-"""Numbers in front of the weights of a remainder, which so stay aligned."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectConvSpec(ConvRowsSpec):
@@ -36,12 +33,8 @@ class DirectConvSpec(ConvRowsSpec):
     padded: bool
     """What lies outside the input is read from a row of padding instead of left out."""
     remainders: bool
-    """Some weights were split, so that no sum of two products exceeds 16 bits; their second terms are a list.
-
-    It is i32: for each group of outputs the number of its first entry, and the number of all, filled up to a multiple
-    of REMAINDER_HEAD; then the entries. An entry is the block of input channels, the element in it, the row and the
-    column of the kernel, filled up to REMAINDER_HEAD, and one vector of weights for each of `vectors`.
-    """
+    """Some weights were split; their second terms are a list, as REMAINDER_HEAD says. An entry multiplies an element
+    of a block of input channels and a row and a column of the kernel, whose four numbers it begins with."""
     vectors: int
     """Vectors of output channels in a register block."""
     last_lanes: int

@@ -13,9 +13,9 @@ from treadle.codegen.emit.memory import load, load_masked, prefetch, store
 from treadle.codegen.emit.types import FLOAT, I1, I32, I64, lanes_of, scalar
 from treadle.codegen.emit.vectors import constant, multiply_add, opaque, splat, take, zeros
 from treadle.codegen.emit.vnni import dot_of_pairs, load_vnni_left, vnni_dot
-from treadle.codegen.kernels.conv.direct.remainders import Remainders
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.rows import over_columns
+from treadle.codegen.kernels.remainders import Remainders
 from treadle.dtypes import bf16
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
@@ -113,7 +113,10 @@ class RegisterBlock:
         self.multiply_add = bf16_dot if spec.bf16_dot else dot_of_pairs if spec.words else multiply_add
         self.used_once = spec.bf16_dot and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(spec.padding_pointer) if spec.padded else None
-        self.remainders = Remainders(k, spec, args.groups) if spec.remainders else None
+        self.remainders: Remainders | None = None
+        if spec.remainders:
+            table = k.pointer(spec.remainders_pointer)
+            self.remainders = Remainders(k, table, args.groups, self.vectors * self.lanes)
         self.constant = k.pointer(spec.prefetch_pointer) if spec.prefetches_constant else None
         self.epilogue = Epilogue(k, spec, args.outputs)
 
@@ -404,19 +407,20 @@ class RegisterBlock:
     ) -> list[ir.Value]:
         """Returns `sums` plus the products of the second terms of weights that were split."""
         k = self.k
-        with remainders.of_group(operands.channel, sums) as (turn, remainder):
+        group = k.div(operands.channel, remainders.width)
+        with remainders.of_panel(group, sums, 4) as (turn, (block, element, row, column), weights):
             values = list(turn.carry)
-            along = k.mul(remainder.row, self.dilations[0])
-            at = k.add(k.mul(remainder.block, self.args.x_channel), k.mul(along, self.args.x_row))
-            row = self._base(k.add(x, at), k.add(operands.top, along))
-            here = k.add(remainder.element, k.mul(remainder.column, self.dilations[1] * self.pixel))
-            first = k.b.gep(row, [as_i64(here)], source_etype=scalar(self.source))
-            factors = [load(k, remainder.weights, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)]
+            along = k.mul(row, self.dilations[0])
+            at = k.add(k.mul(block, self.args.x_channel), k.mul(along, self.args.x_row))
+            base = self._base(k.add(x, at), k.add(operands.top, along))
+            here = k.add(element, k.mul(column, self.dilations[1] * self.pixel))
+            first = k.b.gep(base, [as_i64(here)], source_etype=scalar(self.source))
+            factors = [load(k, weights, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)]
             for p, known in enumerate(columns):
                 inside = operands.inside or known
                 pixel = k.at(first, p * self.strides[1] * self.pixel, self.source)
                 if self.pad is not None and inside != (0, self.columns):
-                    pixel = k.b.select(self._is_inside(remainder.column, inside), pixel, self.pad)
+                    pixel = k.b.select(self._is_inside(column, inside), pixel, self.pad)
                 value = load_vnni_left(k, pixel, 0, self.lanes, signed=self.vnni == "signed")
                 for v, factor in enumerate(factors):
                     number = p * self.vectors + v

@@ -11,17 +11,15 @@ from treadle.passes.lower.base import Array
 from treadle.passes.lower.conv.direct.factors import Factors
 from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.shape import ConvShape
-from treadle.passes.lower.vnni import pack_bytes, without_saturation
-from treadle.plan.kernels.conv.direct import REMAINDER_HEAD
+from treadle.passes.lower.vnni import bytes_are_faster, listed_remainders, pack_bytes, without_saturation
 from treadle.plan.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class SplitWeights:
-    """Packed weights [outputs, elements of channels, rows, columns] and the list of their remainders.
+    """Packed weights [outputs, elements of channels, rows, columns], and the list `remainders` with its `entries`.
 
-    `remainders` is as DirectConvSpec says, `entries` the number of its entries; the products of each step of a group
-    are `steps` in all.
+    `steps`: what all groups of outputs multiply without it.
     """
 
     weights: Array
@@ -30,12 +28,8 @@ class SplitWeights:
     steps: int
 
     def is_faster(self, factors: Factors, tiling: Tiling) -> bool:
-        """Returns whether bytes take fewer instructions than words: three for four products of a lane instead of four.
-
-        Signed bytes take one more for each pixel of a register block.
-        """
-        flipped = self.steps / tiling.row.vectors if factors.x.dtype == i8 else 0
-        return 3 * (self.steps + self.entries) + flipped < 4 * self.steps
+        """Returns whether bytes take fewer instructions than words."""
+        return bytes_are_faster(self.steps, self.entries, tiling.row.vectors, signed=factors.x.dtype == i8)
 
 
 def split_weights(shape: ConvShape, factors: Factors, tiling: Tiling, target: Target) -> SplitWeights | None:
@@ -48,12 +42,9 @@ def split_weights(shape: ConvShape, factors: Factors, tiling: Tiling, target: Ta
     panel, groups, block = tiling.panel, tiling.groups, factors.block
     padded = np.zeros((groups * panel, *packed.shape[1:]), np.int32)
     padded[: len(second)] = second
-    grouped = padded.reshape(groups, panel, *packed.shape[1:])
-    group, element, row, column = np.nonzero(grouped.any(axis=1))
-    entries = np.zeros((len(group), REMAINDER_HEAD + panel), np.int32)
-    entries[:, :4] = np.stack([element // block, element % block, row, column], axis=1)
-    entries[:, REMAINDER_HEAD:] = grouped[group, :, element, row, column]
-    starts = np.zeros(-(-(groups + 1) // REMAINDER_HEAD) * REMAINDER_HEAD, np.int32)
-    starts[: groups + 1] = np.searchsorted(group, np.arange(groups + 1))
+    blocks = -(-packed.shape[1] // block)
+    filled = np.zeros((groups, panel, blocks * block, *shape.kernel), np.int32)
+    filled[:, :, : packed.shape[1]] = padded.reshape(groups, panel, *packed.shape[1:])
+    remainders, entries = listed_remainders(filled.reshape(groups, panel, blocks, block, *shape.kernel))
     steps = groups * int(np.prod(packed.shape[1:]))
-    return SplitWeights(first, np.concatenate([starts, entries.reshape(-1)]), len(group), steps)
+    return SplitWeights(first, remainders, entries, steps)
