@@ -24,18 +24,19 @@ class CpuId(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """CPUs with one machine model: those of a vendor and family with one of `models`."""
+    """CPUs with one machine model, which is of `isa`: those of a vendor and family with one of `models`."""
 
     name: str
+    isa: str
     vendor: str
     family: int
     models: Container[int]
 
 
 KINDS = (
-    Kind("zen4", "AuthenticAMD", 25, {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}),
-    Kind("zen5", "AuthenticAMD", 26, range(256)),
-    Kind("emerald-rapids", "GenuineIntel", 6, {207}),
+    Kind("zen4", "avx512", "AuthenticAMD", 25, {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}),
+    Kind("zen5", "avx512", "AuthenticAMD", 26, range(256)),
+    Kind("emerald-rapids", "avx512", "GenuineIntel", 6, {207}),
 )
 """In order of preference: the first that fits is taken.
 
@@ -71,11 +72,12 @@ def machine_for(cpu: CpuId | None, isa: str, best: str) -> str:
     Args:
         cpu: The CPU; None if that is unknown.
         isa: The instruction set that code is generated for.
-        best: The best one of the CPU. With a lesser `isa` the model is the generic one of that: figures of vectors are
-            those of `best`.
+        best: The best one of the CPU. With a lesser `isa`, and where a virtual machine hides the one that the CPU's
+            model is of, it is the generic one of `isa`: figures of vectors are those of one instruction set.
     """
     if cpu is not None and isa == best:
         for kind in KINDS:
-            if (kind.vendor, kind.family) == (cpu.vendor, cpu.family) and cpu.model in kind.models:
+            same_family = (kind.isa, kind.vendor, kind.family) == (isa, cpu.vendor, cpu.family)
+            if same_family and cpu.model in kind.models:
                 return kind.name
     return GENERIC[isa]

@@ -61,6 +61,13 @@ def test_a_known_cpu_has_its_model() -> None:
     assert machine_for(zen5, "avx2", "avx512") == "generic-avx2"
 
 
+def test_a_hidden_instruction_set_is_not_assumed() -> None:
+    """
+    Virtual machines may hide AVX-512 of a CPU that has it.
+    """
+    assert machine_for(CpuId("AuthenticAMD", 26, 2), "avx2", "avx2") == "generic-avx2"
+
+
 def test_vendors_number_their_families_alike() -> None:
     """
     Family and model alone do not name a CPU.
