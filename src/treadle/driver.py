@@ -42,7 +42,7 @@ from treadle.passes.specialize import (
     specialize,
     specialize_open,
 )
-from treadle.passes.stage_bodies import Changing
+from treadle.passes.stage_bodies import Findings
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
@@ -117,8 +117,8 @@ class Options:
     """Makes the plans of what follows data-dependent sizes; None: each combination of sizes is compiled for itself."""
     batch_invariant: bool = False
     """Whether no result may depend on how many images or rows are computed with it."""
-    changing: dict[Graph, Changing] | None = None
-    """What the graphs in front of this one found for bodies of loops; None: there are none."""
+    findings: Findings | None = None
+    """What was found for bodies by the graphs in front of this one; None: there are none."""
 
     @property
     def context(self) -> PassContext:
@@ -357,8 +357,8 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
     make_plans = options.plans_behind or options.plans_of_rest
     if make_plans is None:
         return None
-    changing: dict[Graph, Changing] = {} if options.changing is None else options.changing
-    options = replace(options, artifact_writer=None, changing=changing)
+    findings = Findings() if options.findings is None else options.findings
+    options = replace(options, artifact_writer=None, findings=findings)
 
     def stage_of(behind: Behind, ahead: Ahead | None = None) -> DataStage:
         outputs = behind.graph.outputs
@@ -371,7 +371,7 @@ def _joined(graph: Graph, context: PassContext, options: Options) -> Graph | Non
         first = None if ahead is None else Stages(tuple(map(stage_of, ahead.bodies)), ahead.form)
         return DataStage(form, BehindSizes(behind, options, make_plans()), first)
 
-    return join_stages(graph, context, stage_of, changing)
+    return join_stages(graph, context, stage_of, findings)
 
 
 @dataclass(frozen=True, slots=True)

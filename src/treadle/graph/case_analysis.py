@@ -45,6 +45,8 @@ class CaseAnalysis(Facts):
 
     def __init__(self) -> None:
         super().__init__()
+        self.case = 0
+        """A number that changes with each case, and between them."""
         self._script: list[_Answer] = []
         self._given: list[_Answer] | None = None
         self._answers = 0
@@ -100,6 +102,7 @@ class CaseAnalysis(Facts):
         self._answers = 0
         for _ in range(MOST_CASES):
             self._given = []
+            self.case += 1
             try:
                 found.append(compute())
             except (ShapeError, LimitError, KernelError) as error:
@@ -108,6 +111,7 @@ class CaseAnalysis(Facts):
                 pass
             finally:
                 self._script, self._given = self._given, None
+                self.case += 1
                 self._assumed.clear()
                 if self._learned:
                     self._learned.clear()

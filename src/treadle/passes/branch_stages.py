@@ -15,6 +15,7 @@ from treadle.passes.stage_bodies import (
     Search,
     StageBody,
     common_dims,
+    form_of_operands,
     may_change_ranks,
     needs_python,
     numbers_or_none,
@@ -44,19 +45,35 @@ class DataBranch:
 
         A body that the operands do not fit fails if it is taken.
         """
-        bodies: list[StageBody | None] = []
+        sides: tuple[Graph, Graph] = (node.attrs["yes"], node.attrs["no"])
+        key = (*sides, form_of_operands(node.inputs[1:]))
+        kept = search.findings.forms.get(key)
+        common = cls._results(node, search, around) if kept is None else kept[0]
+        if common is None:
+            return None
+        constants = [value for value in node.inputs if value is not None and value.is_constant]
+        search.findings.forms[key] = (common, constants)  # which the key may have by identity
+        yes, no = (
+            _body(node, body, f"{around}/{node.name}.{side}")
+            if refusal_of(body) is None
+            else _refusing(node, side, f"{around}/{node.name}.{side}", common)
+            for side, body in zip(("yes", "no"), sides, strict=True)
+        )
+        return cls(node, (yes, no), tuple(common))
+
+    @classmethod
+    def _results(cls, node: Node, search: Search, around: str) -> list[Dims] | None:
+        """Return the numbers that the results of both sides have in common; None as of()."""
         results: list[list[Dims]] = []
         for side in ("yes", "no"):
             body: Graph = node.attrs[side]
             if refusal_of(body) is not None:
-                bodies.append(None)
                 continue
             if needs_python(body):
                 return None
             made = _body(node, body, f"{around}/{node.name}.{side}")
             if may_change_ranks(made.graph):
                 return None
-            bodies.append(made)
             try:
                 opened, facts = made.inferred(search.context)
             except TreadleError:
@@ -65,16 +82,7 @@ class DataBranch:
             if dims is None:
                 return None
             results.append([numbers_or_none(each) for each in dims])
-        if not results:
-            return None
-        common = common_dims(results[0], results[-1])
-        if common is None:
-            return None
-        yes, no = (
-            _refusing(node, side, f"{around}/{node.name}.{side}", common) if made is None else made
-            for side, made in zip(("yes", "no"), bodies, strict=True)
-        )
-        return cls(node, (yes, no), tuple(common))
+        return common_dims(results[0], results[-1]) if results else None
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ from treadle.passes.loop_stages import DataLoop
 from treadle.passes.pipeline import infer
 from treadle.passes.regions import first_region, is_known, is_planned, returns_strings
 from treadle.passes.specialize import copied, copy_node, specialize_open
-from treadle.passes.stage_bodies import Changing, Search, numbers_or_none, outer_dims
+from treadle.passes.stage_bodies import Findings, Search, numbers_or_none, outer_dims
 from treadle.passes.stage_names import Dims, SizeNames
 from treadle.runtime.data_stage import BranchForm, DataStage, LoopForm
 
@@ -70,22 +70,20 @@ MakeStage = Callable[[Behind, Ahead | None], DataStage]
 """Makes what runs a graph behind sizes that depend on data, and the loop or branch in front of it, if there is one."""
 
 
-def join_stages(
-    graph: Graph, context: PassContext, stage_of: MakeStage, changing: dict[Graph, Changing]
-) -> Graph | None:
+def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage, findings: Findings) -> Graph | None:
     """What of `graph` can be planned now, with a node that runs all the rest; None if that cannot be compiled so.
 
     Args:
         graph: A graph whose shapes were inferred, of which one depends on data.
         context: What inference asks for.
         stage_of: Makes what runs the rest.
-        changing: As in Search: what was found for bodies of loops, also by the graphs that this one is behind.
+        findings: What was found for bodies, also by the graphs that this one is behind.
     """
     graph.drop_unread()
     cut = _Cut.of(graph)
     if cut is None or not (cut.counted or cut.later):
         return None if cut is None else graph
-    search = Search(context, dims_of_results, changing)
+    search = Search(context, dims_of_results, findings)
     rest = _Rest.of(cut, search)
     if rest is None or not _is_planned(rest, cut, search):
         return None

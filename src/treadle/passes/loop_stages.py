@@ -3,7 +3,7 @@ counts their iterations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from treadle.errors import TreadleError
@@ -21,6 +21,7 @@ from treadle.passes.stage_bodies import (
     Changing,
     Search,
     StageBody,
+    form_of_operands,
     may_change_ranks,
     needs_python,
     numbers_or_none,
@@ -63,17 +64,17 @@ class DataLoop:
         body: Graph = node.attrs["body"]
         if needs_python(body):
             return None
-        nothing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
-        guess = search.changing.get(body)
-        found = None if guess is None else _search(node, guess, search, around)
-        found = found or _search(node, nothing, search, around) or _search_without_samples(node, around)
-        if found is not None:
-            search.changing[body] = found.changing
-            axes = tuple(map(frozenset, found.changing))
-            items = tuple(map(numbers_or_none, found.items))
-            appended = tuple(found.is_whole and found.body.append_in_place(1 + number) for number in range(len(axes)))
-            return cls(node, found.body, axes, items, tuple(found.outer_items), found.is_counted, appended)
-        return None
+        key = (body, node.attrs["carried"], node.attrs["sliced"], node.attrs["padded"], form_of_operands(node.inputs))
+        kept = search.findings.forms.get(key)
+        found = _searched(node, search, around) if kept is None else kept.found(node, around)
+        if found is None:
+            return None
+        if kept is None:
+            search.findings.forms[key] = _Kept.of(node, found)
+        axes = tuple(map(frozenset, found.changing))
+        items = tuple(map(numbers_or_none, found.items))
+        appended = tuple(found.is_whole and found.body.append_in_place(1 + number) for number in range(len(axes)))
+        return cls(node, found.body, axes, items, tuple(found.outer_items), found.is_counted, appended)
 
     @property
     def name(self) -> str:
@@ -194,6 +195,62 @@ class _Found:
     outer_items: Sequence[Dims]
     is_counted: bool
     is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A size that is known around a loop, by its number among those of its body."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was found for a loop without the names and expressions of the graph around it.
+
+    `outer` has, for each size of items that is an expression around the loop, which of the body's sizes it is, and
+    numbers and None for others. `operands` keeps constants that the key has by identity.
+    """
+
+    changing: Changing
+    items: Sequence[Dims]
+    outer: Sequence[Sequence[_Place | int | None]]
+    is_counted: bool
+    is_whole: bool
+    operands: Sequence[Value | None]
+
+    @classmethod
+    def of(cls, node: Node, found: _Found) -> _Kept:
+        """Return what to keep of `found`, that of `node`."""
+        places = {id(size): _Place(place) for place, size in enumerate(found.body.names.dims.values())}
+        outer = [[_outside(dim, places) for dim in dims] for dims in found.outer_items]
+        constants = [value for value in node.inputs if value is not None and value.is_constant]
+        items = list(map(numbers_or_none, found.items))
+        return cls(found.changing, items, outer, found.is_counted, found.is_whole, constants)
+
+    def found(self, node: Node, around: str) -> _Found:
+        """Return what was found for `node`, a loop of the graph `around` with the same body and form of operands."""
+        body = _body(node, self.changing, around, is_counted=self.is_counted)
+        sizes = list(body.names.dims.values())
+        outer = [tuple(sizes[one.number] if isinstance(one, _Place) else one for one in dims) for dims in self.outer]
+        return _Found(body, self.changing, self.items, outer, self.is_counted, self.is_whole)
+
+
+def _outside(dim: int | None, places: Mapping[int, _Place]) -> _Place | int | None:
+    """Return a size of the graph around a loop as what _Kept has for it."""
+    return None if dim is None else places.get(id(dim), None if is_expression(dim) else dim)
+
+
+def _searched(node: Node, search: Search, around: str) -> _Found | None:
+    """Search for the body of `node`, beginning with what it changed before; None if no plan can serve all its sizes."""
+    body: Graph = node.attrs["body"]
+    nothing: Changing = [{} for _ in range(form_of(node.attrs).carried)]
+    guess = search.findings.changing.get(body)
+    found = None if guess is None else _search(node, guess, search, around)
+    found = found or _search(node, nothing, search, around) or _search_without_samples(node, around)
+    if found is not None:
+        search.findings.changing[body] = found.changing
+    return found
 
 
 def _search(node: Node, changing: Changing, search: Search, around: str) -> _Found | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from treadle import dtypes
-from treadle.graph.dim import is_expression
+from treadle.graph.dim import DimExpr, is_expression
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, StaticShape, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.branch import Refusal
+from treadle.ops.sizes import known_value
 from treadle.passes.append_in_place import appending_node
 from treadle.passes.base import PassContext
 from treadle.passes.certain_dims import certain_shapes
@@ -25,6 +27,23 @@ Changing = list[dict[int, int]]
 """The axes of each value that a loop carries which change, and a sample size of each; 0: there is none."""
 
 
+_MOST_COMPARED = 4096
+"""The most bytes of constants that are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found for bodies: graphs around a body are made again and again, and each time it is searched for.
+
+    Attributes:
+        changing: What the bodies of loops change. The search for one begins there.
+        forms: What was found for nodes with bodies, by these and the form of their operands. It holds for all sizes.
+    """
+
+    changing: dict[Graph, Changing] = field(default_factory=dict)
+    forms: dict[Hashable, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """A search for bodies that the native core can run for all sizes, in one graph that is compiled and its stages.
@@ -33,13 +52,12 @@ class Search:
         context: What inference asks for.
         dims: Returns the dimensions of the outputs of an inferred graph, whose symbols are those of the facts; None if
             the native core cannot run it for all sizes.
-        changing: What was found for the bodies of loops: the search for a body inside another one, which is made again
-            and again, begins there.
+        findings: What was found before.
     """
 
     context: PassContext
     dims: Callable[[Graph, Facts, Search], list[Dims] | None]
-    changing: dict[Graph, Changing]
+    findings: Findings
 
     def dims_of(self, graph: Graph, facts: Facts) -> list[Dims] | None:
         """Return what `dims` does for this search."""
@@ -125,6 +143,32 @@ class StageBody:
         """
         facts = Facts()
         return infer(specialize_open(self.graph, facts, {**self.names.hints, **self.hints}), context), facts
+
+
+def form_of_operands(values: Sequence[Value | None]) -> Hashable:
+    """Return a key of what is known of operands but for the sizes that expressions stand for.
+
+    Large constants count by identity.
+    """
+    numbers: dict[int, int] = {}
+
+    def size(given: Any) -> Any:
+        if not is_expression(given):
+            return given
+        bounds = (given.least, given.most) if isinstance(given, DimExpr) else ()
+        return "expression", numbers.setdefault(id(given), len(numbers)), bounds
+
+    def form(value: Value | None) -> Hashable:
+        if value is None:
+            return None
+        if value.data is not None:
+            small = value.data.nbytes <= _MOST_COMPARED and value.dtype is not dtypes.string
+            return value.dtype, value.data.shape, value.data.tobytes() if small else id(value.data)
+        known = known_value(value)
+        elements = None if known is None else tuple(map(size, known.reshape(-1).tolist()))
+        return value.dtype, tuple(map(size, value.static_shape)), elements
+
+    return tuple(map(form, values))
 
 
 def needs_python(body: Graph) -> bool:

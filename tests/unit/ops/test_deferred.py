@@ -46,11 +46,17 @@ def test_a_graph_is_built_once_for_each_form() -> None:
     assert [infos[0].shape for infos in built] == [(2, 3), (4,), (n,)]
 
 
-def test_a_graph_for_one_case_of_several_is_not_kept() -> None:
+def test_a_graph_is_kept_for_one_case_of_several() -> None:
     nodes = DeferredNodes(doubled, [dtypes.f32])
-    n = CaseAnalysis().unknown()
-    for _ in range(2):
-        nodes.graph([info(n)])
+    facts = CaseAnalysis()
+    n = facts.unknown()
+
+    def two_cases() -> bool:
+        for _ in range(2):
+            nodes.graph([info(n)])
+        return n == 5
+
+    assert facts.results(two_cases) in ([True, False], [False, True])
     assert len(built) == 2
 
 

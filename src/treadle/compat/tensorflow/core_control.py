@@ -19,7 +19,7 @@ from treadle.frontends.core_bodies import needs_python
 from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, is_known
 from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
-from treadle.frontends.tensorflow.deferred_parts import add_later_loop, given
+from treadle.frontends.tensorflow.deferred_parts import LaterLoop, given
 from treadle.frontends.tensorflow.emitter import NeedsShapeError, info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
@@ -181,7 +181,7 @@ class _Loop:
         if not changed or needs_python(build(list(map(info_of, plain)))):
             return None
         most = None if limit is None else e.sizes(limit, dtypes.i64)
-        found = add_later_loop(e, most, condition, plain, changed, build)
+        found = LaterLoop.of(e.name, plain, changed, build).add(e, most, condition, plain)
         return dict(zip(changed, found, strict=True)), {}
 
     def _test_graph(self, read: Sequence[Value]) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.order import Cycle, depth_first
+from treadle.frontends.tensorflow.made_bodies import MadeBodies
 from treadle.frontends.tensorflow.messages import FunctionDef
 from treadle.frontends.tensorflow.node import (
     Node,
@@ -79,7 +80,7 @@ def graph_body(nodes: Iterable[Any], faults: Faults) -> Body:
 
 
 class Library:
-    """The functions of a graph. Each becomes a Body at its first use."""
+    """The functions of a graph. Each becomes a Body at its first use. `made` is what was made of bodies."""
 
     def __init__(self, messages: Iterable[Any]) -> None:
         copies = [
@@ -87,6 +88,8 @@ class Library:
         ]  # the caller may drop the graph
         self._messages = {message.signature.name: message for message in copies}
         self._bodies: dict[str, Body] = {}
+        self._prepared: dict[str, Body] = {}
+        self.made = MadeBodies()
 
     def __contains__(self, name: str) -> bool:
         return name in self._messages
@@ -103,6 +106,11 @@ class Library:
         if name not in self._bodies:
             self._bodies[name] = self._parse(self._messages[name])
         return self._bodies[name]
+
+    def prepared(self, name: str, prepare: Callable[[Body, Library], Body]) -> Body:
+        """Return the function `name` as `prepare` makes it, the same each time. Raises Fault, or what it raises."""
+        found = self._prepared.get(name)
+        return self._prepared.setdefault(name, prepare(self.body(name), self)) if found is None else found
 
     def _parse(self, message: Any) -> Body:
         arguments = [argument.name for argument in message.signature.input_arg]

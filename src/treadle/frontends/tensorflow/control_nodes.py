@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from treadle.dtypes import DType, string
 from treadle.errors import TreadleError
@@ -18,7 +19,7 @@ from treadle.frontends.tensorflow.core_control import decides, may_be_core
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.core_loops import CoreLoop
 from treadle.frontends.tensorflow.declared import result_dtypes
-from treadle.frontends.tensorflow.deferred_parts import add_later_loop, given, later_body
+from treadle.frontends.tensorflow.deferred_parts import LaterLoop, given, later_body
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError, info_of
 from treadle.frontends.tensorflow.frames import frame_parts, resolve_frame_aliases, without_frames
 from treadle.frontends.tensorflow.list_loops import SplitStep
@@ -33,10 +34,8 @@ from treadle.graph.value import Value
 from treadle.ops.deferred import DeferredNodes
 from treadle.ops.op import Info
 
-MOST_NESTED = 32
-"""The deepest nesting of branches with constant predicates."""
-MOST_TRIED = 3
-"""The deepest nesting at which both sides of a branch are translated in advance to see whether their shapes agree."""
+MOST_NESTED = 48
+"""The deepest nesting of bodies that are translated in advance; of branches with constant predicates, the deepest."""
 OPERAND_ERRORS = (TreadleError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 """What rules raise for operands and attributes that do not fit."""
 
@@ -119,7 +118,7 @@ class ControlNodes(ABC):
             for wanted in (yes, no)
         ]
         operands = [predicate, *(value for value in given.values() if value.data is None)]
-        return self._add_branch(node, operands, templates, dtypes)
+        return self._add_branch(node, operands, templates, dtypes, _constants(given))
 
     def case(self, node: Node, values: list[Value]) -> Sequence[Value]:
         """Return the results of a Case of several functions, as nested branches. Raises Fault as `branch` does.
@@ -142,7 +141,7 @@ class ControlNodes(ABC):
         e, (yes, *others) = self.emitter, templates[first:]
         test = e.add("eq", index, e.scalar(first, index))
         if len(others) == 1:
-            return self._add_branch(node, [test, *given], [yes, *others], dtypes)
+            return self._add_branch(node, [test, *given], [yes, *others], dtypes, first)
 
         def build(forms: Sequence[Given]) -> Graph:
             inner = self.inner(Faults())
@@ -159,44 +158,65 @@ class ControlNodes(ABC):
             return graph
 
         taken = Template(yes.name, rest.inputs, yes.outputs, build_yes)
-        return self._add_branch(node, [test, *values], [taken, rest], dtypes)
+        return self._add_branch(node, [test, *values], [taken, rest], dtypes, first)
 
     def _add_branch(
-        self, node: Node, values: list[Value], templates: Sequence[Template], dtypes: Sequence[DType]
+        self,
+        node: Node,
+        values: list[Value],
+        templates: Sequence[Template],
+        dtypes: Sequence[DType],
+        part: Hashable = None,
     ) -> Sequence[Value]:
         """Add a step that runs one of two templates, chosen by the first value, on the other values.
 
-        The native core runs it if neither side needs Python. Raises NeedsShapeError while shapes are not known.
+        `part` tells the templates of the node from its others. The native core runs it if neither side needs Python.
+        Raises NeedsShapeError while shapes are not known.
         """
         if any(value.dtype is not string and not is_known(value) for value in values):
             raise NeedsShapeError
         sides: list[Graph | None] = [None, None]
-        if self.depth < MOST_TRIED and all(map(is_known, values)):
-            sides = [
-                _built(template, [(value.known_dtype, value.static_shape) for value in values[1:]])
-                for template in templates
-            ]
+        keys = [(self._number(node), part, side) for side in range(2)]
+        if self.depth < MOST_NESTED and all(map(is_known, values)):
+            forms = [(value.known_dtype, value.static_shape) for value in values[1:]]
+            sides = [self._tried(key, template, forms) for key, template in zip(keys, templates, strict=True)]
         yes, no = sides
         if yes is not None and no is not None and decides(values[0]) and may_be_core(yes, no, dtypes):
             if not same_forms(yes.outputs, no.outputs):
-                yes, no = (self._made_later(template, values[1:], dtypes) for template in templates)
+                yes, no = (
+                    self._made_later(key, template, values[1:], dtypes, side)
+                    for key, template, side in zip(keys, templates, (yes, no), strict=True)
+                )
             return self.emitter.add_many("branch", values, len(dtypes), yes=yes, no=no)
         found = add_call(self.emitter, node, values, Branches(*templates), dtypes)
         for value, *shapes in zip(found, *map(_shapes, sides), strict=False):
             value.shape = shapes[0] if shapes[0] == shapes[1] else None
         return found
 
-    def _made_later(self, template: Template, values: Sequence[Value], dtypes: Sequence[DType]) -> Graph:
-        """Return `template` for operands like `values` as a body that is made once their shapes are known there."""
+    def _tried(self, key: Hashable, template: Template, forms: Sequence[Given]) -> Graph | None:
+        """Return the graph of `template` for inputs of these forms, not to be changed; None if they do not fit."""
+        infos, made = [Info(*form) for form in forms], self.library.made
+        found: Graph | None = made.attempt(key, infos, partial(_built, template, forms))
+        return None if found is None or made.is_large(found) else found
+
+    def _made_later(
+        self, key: Hashable, template: Template, values: Sequence[Value], dtypes: Sequence[DType], tried: Graph
+    ) -> Graph:
+        """Return `template`, tried already, for operands like `values` as a body that is made once shapes are known."""
 
         def build(infos: Sequence[Info]) -> Graph:
-            return template.build([(info.dtype, info.shape or ()) for info in infos])
+            forms = [(info.dtype, info.shape or ()) for info in infos]
+            return self._tried(key, template, forms) or template.build(forms)
 
-        return later_body(self.emitter.name, values, DeferredNodes(build, dtypes))
+        made, kinds = self.library.made, tuple(value.known_dtype for value in values)
+        name = self.emitter.name
+        found = made.later((key, kinds), lambda: later_body(name, values, DeferredNodes(build, dtypes)))
+        made.note_later(found, tried)
+        return found
 
     def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
         """Return the results of a While of two functions, one for each variable. Raises Fault as `branch` does."""
-        test, step = (prepared(self.library.body(node.function(name)), self.library) for name in ("cond", "body"))
+        test, step = (prepared_function(self.library, node.function(name)) for name in ("cond", "body"))
         titles = [f"function {node.function(name)!r}" for name in ("cond", "body")]
         parts = [
             BodyPart(title, body, [(argument, 0) for argument in body.arguments], body.results)
@@ -225,10 +245,12 @@ class ControlNodes(ABC):
         both = self._step_and_test(stepped, tested, split.next_slots())
         if any(not is_known(values[place]) for place in split.plain):
             raise NeedsShapeError
-        found = self._add_core_loop(node, values, tested, both, split)
-        found = found or self._add_data_loop(values, stepped, tested, split)
-        if found is not None:
-            return found
+        with self.library.made.attempts() as is_allowed:
+            if is_allowed and self.depth < MOST_NESTED:
+                found = self._add_core_loop(node, values, tested, both, split)
+                found = found or self._add_data_loop(node, values, stepped, tested, split)
+                if found is not None:
+                    return found
         return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
 
     def _add_core_loop(
@@ -240,25 +262,24 @@ class ControlNodes(ABC):
         and written item by item.
         """
         plain = [values[place] for place in split.plain]
-        if self.depth >= MOST_TRIED:
-            return None
         reads = [access.parameter for access in split.reads]
         items = {place: self.lists.of(values[place]) for place in (*reads, *split.changed)}
         known = {place: found for place, found in items.items() if found is not None}
         item_forms = [known[place].form() for place in reads if place in known]
         if len(known) < len(items) or None in item_forms:
             return None
+        key, infos = (self._number(node), "loop"), list(map(info_of, plain))
+        if not items and self.library.made.has_failed(key, infos):
+            return None
         forms: list[Given] = [(value.known_dtype, value.static_shape) for value in plain]
         body = _built(both, [*forms, *(form for form in item_forms if form is not None)])
         tested = _built(self._whole(test), forms)
-        if body is None or tested is None:
-            return None
-        name = self.emitter.name
-        given: Env = dict(zip(test.given, plain, strict=True))
-        condition = self._translate_inline(test.body, given, test.wanted, test.title)[test.wanted[0]]
-        self.emitter.name = name
-        found = CoreLoop(values, split, body, tested, known).add(self.emitter, condition)
+        found = None
+        if body is not None and tested is not None and not self.library.made.is_large(body):
+            condition = self._condition(test, plain)
+            found = CoreLoop(values, split, body, tested, known).add(self.emitter, condition)
         if found is None:
+            self.library.made.fail(key, infos)
             return None
         changed, lists = found
         results = values[: len(split.lists)]
@@ -268,8 +289,16 @@ class ControlNodes(ABC):
             results[place] = changed.get(place, results[place])
         return results
 
+    def _condition(self, test: BodyPart, plain: Sequence[Value]) -> Value:
+        """Return whether there is a first iteration."""
+        name = self.emitter.name
+        env: Env = dict(zip(test.given, plain, strict=True))
+        condition = self._translate_inline(test.body, env, test.wanted, test.title)[test.wanted[0]]
+        self.emitter.name = name
+        return condition
+
     def _add_data_loop(
-        self, values: list[Value], step: BodyPart, test: BodyPart, split: SplitStep[Ref]
+        self, node: Node, values: list[Value], step: BodyPart, test: BodyPart, split: SplitStep[Ref]
     ) -> Sequence[Value] | None:
         """Add a loop that the native core runs though shapes change between iterations, and return its results.
 
@@ -279,25 +308,30 @@ class ControlNodes(ABC):
         if any(split.lists) or not changed:
             return None
         plain = [values[place] for place in split.plain]
+        carried = [split.plain.index(parameter) for parameter in changed]
 
         def build(infos: Sequence[Info]) -> Graph:
             return self._step_graph(step, test, split.next_slots(), infos)
 
+        key = (self._number(node), "later", tuple(value.known_dtype for value in plain))
+        loop = self.library.made.later(key, lambda: LaterLoop.of(self.emitter.name, plain, carried, build))
         try:
-            if needs_python(build(list(map(info_of, plain)))):
-                return None
+            made = loop.step(plain)
         except OPERAND_ERRORS:
             return None
-        name = self.emitter.name
-        env: Env = dict(zip(test.given, plain, strict=True))
-        condition = self._translate_inline(test.body, env, test.wanted, test.title)[test.wanted[0]]
-        self.emitter.name = name
-        carried = [split.plain.index(parameter) for parameter in changed]
-        found = add_later_loop(self.emitter, None, condition, plain, carried, build)
+        if made is not None:
+            if self.library.made.is_large(made) or needs_python(made):
+                return None
+            self.library.made.note_later(loop.body, made)
+        found = loop.add(self.emitter, None, self._condition(test, plain), plain)
         results = values[: len(split.lists)]
         for parameter, value in zip(changed, found, strict=True):
             results[parameter] = value
         return results
+
+    def _number(self, node: Node) -> Hashable:
+        """Return what keys of bodies of `node` begin with."""
+        return self.library.made.number(node), self.depth
 
     def _step_and_test(self, step: BodyPart, test: BodyPart, next_slots: Sequence[int | None]) -> Template:
         """Return one template for a step and the test of the next iteration.
@@ -340,7 +374,7 @@ class ControlNodes(ABC):
         """Return the results of the function `name`, translated in place of `node`."""
         if self.depth >= MOST_NESTED:
             raise Unsupported(f"more than {MOST_NESTED} branches are inside one another")
-        body = prepared(self.library.body(name), self.library)
+        body = prepared_function(self.library, name)
         if len(body.arguments) != len(values):
             raise Fault(f"the function {name!r} takes {len(body.arguments)} inputs, got {len(values)}")
         env: Env = {(argument, 0): value for argument, value in zip(body.arguments, values, strict=True)}
@@ -358,8 +392,14 @@ class ControlNodes(ABC):
 
     def _template(self, name: str) -> Template:
         """Return the function `name` as a template."""
-        body = prepared(self.library.body(name), self.library)
+        body = prepared_function(self.library, name)
         return self._whole(BodyPart(f"function {name!r}", body, [(name, 0) for name in body.arguments], body.results))
+
+
+def _constants(given: Mapping[Ref, Value]) -> Hashable:
+    """Return what tells the constants among `given` tensors from others."""
+    arrays = [(ref, value.data) for ref, value in given.items() if value.data is not None]
+    return tuple((ref, array.dtype.str, array.shape, array.tobytes()) for ref, array in arrays)
 
 
 def is_known(value: Value) -> bool:
@@ -387,6 +427,11 @@ def _shapes(graph: Graph | None) -> list[StaticShape | None]:
     return [
         value.static_shape if value.shape is not None and is_static(value.shape) else None for value in graph.outputs
     ]
+
+
+def prepared_function(library: Library, name: str) -> Body:
+    """Return the function `name`, prepared. Raises Fault."""
+    return library.prepared(name, prepared)
 
 
 def prepared(body: Body, library: Library) -> Body:

@@ -10,7 +10,7 @@ from treadle import dtypes
 from treadle.frontends.faults import Faults
 from treadle.frontends.tensorflow.body import Body
 from treadle.frontends.tensorflow.core_lists import Items, ListItems
-from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.emitter import Emitter, info_of
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
@@ -93,23 +93,46 @@ def later_body(name: str, values: Sequence[Value], nodes: DeferredNodes) -> Grap
     return e.graph
 
 
-def add_later_loop(
-    e: Emitter, limit: Value | None, condition: Value, values: Sequence[Value], changed: Sequence[int], build: Build
-) -> list[Value]:
-    """Add a loop whose body is made once the shapes of an iteration are known, and return what it has changed.
+@dataclass(frozen=True, slots=True)
+class LaterLoop:
+    """A loop whose `body` is made of `nodes` once the shapes of an iteration are known.
 
-    `changed` are the places among `values` of those that an iteration changes. `build` makes, of all of them, the
-    changed ones and whether there is another iteration.
+    `order` are the places of the operands of `nodes`, first those of the `carried` values, which an iteration changes.
     """
-    dtypes_ = [values[place].known_dtype for place in changed]
-    body = later_body(e.name, values, DeferredNodes(build, [*dtypes_, dtypes.boolean]))
-    *made, again = body.outputs
-    order = [*changed, *(place for place in range(len(values)) if place not in changed)]
-    number = Value(body.unique_name("iteration"), dtypes.i64, ())
-    body.inputs, body.outputs = [number, *(body.inputs[place] for place in order)], [again, *made]
-    operands = [limit, condition, *(values[place] for place in order)]
-    attrs = {"body": body, "carried": len(changed), "sliced": 0, "padded": False}
-    return e.add_many("loop", operands, len(changed) + 1, **attrs)[: len(changed)]
+
+    body: Graph
+    nodes: DeferredNodes
+    order: tuple[int, ...]
+    carried: int
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Value], changed: Sequence[int], build: Build) -> LaterLoop:
+        """Return a loop of `values`, of which those at the places `changed` change.
+
+        `build` makes, of all of them, the changed ones and whether there is another iteration.
+        """
+        nodes = DeferredNodes(build, [*(values[place].known_dtype for place in changed), dtypes.boolean])
+        body = later_body(name, values, nodes)
+        *made, again = body.outputs
+        order = (*changed, *(place for place in range(len(values)) if place not in changed))
+        number = Value(body.unique_name("iteration"), dtypes.i64, ())
+        body.inputs, body.outputs = [number, *(body.inputs[place] for place in order)], [again, *made]
+        return cls(body, nodes, order, len(changed))
+
+    def step(self, values: Sequence[Value]) -> Graph | None:
+        """Return the nodes of an iteration for `values` before it, not to be changed; None while not all is known.
+
+        Raises ShapeError if they do not fit.
+        """
+        changed = self.order[: self.carried]
+        infos = map(info_of, values)
+        return self.nodes.graph([replace(i, value=None) if at in changed else i for at, i in enumerate(infos)])
+
+    def add(self, e: Emitter, limit: Value | None, condition: Value, values: Sequence[Value]) -> list[Value]:
+        """Add the loop and return what it has changed."""
+        operands = [limit, condition, *(values[place] for place in self.order)]
+        attrs = {"body": self.body, "carried": self.carried, "sliced": 0, "padded": False}
+        return e.add_many("loop", operands, self.carried + 1, **attrs)[: self.carried]
 
 
 def add_deferred_part(

@@ -8,7 +8,7 @@ from typing import Any
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
 from treadle.frontends.tensorflow.checkpoint import Checkpoint
-from treadle.frontends.tensorflow.control_nodes import prepared
+from treadle.frontends.tensorflow.control_nodes import prepared, prepared_function
 from treadle.frontends.tensorflow.declared import declared_dtype
 from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts
@@ -215,7 +215,7 @@ class _Model:
         functions = {node.function(name) for name in names if node.has(name)}
         functions = (functions | set(node.functions("branches") if node.has("branches") else ())) - visited
         visited.update(functions)
-        bodies = [prepared(self._library.body(name), self._library) for name in sorted(functions)]
+        bodies = [prepared_function(self._library, name) for name in sorted(functions)]
         return [(body, body.results, {(argument, 0): None for argument in body.arguments}) for body in bodies]
 
     def build(self, forms: Sequence[Form]) -> Graph:

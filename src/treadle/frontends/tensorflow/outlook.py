@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from treadle.dtypes import from_numpy
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.body import Body, Library, ordered
-from treadle.frontends.tensorflow.control_nodes import MOST_TRIED, OPERAND_ERRORS, prepared
+from treadle.frontends.tensorflow.control_nodes import MOST_NESTED, OPERAND_ERRORS, prepared_function
 from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
 from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.node import Node, Ref
@@ -70,7 +70,7 @@ class Outlook:
 
     def _side(self, name: str) -> Side:
         """Return what the function `name` computes, of which arguments."""
-        body = prepared(self.library.body(name), self.library)
+        body = prepared_function(self.library, name)
         return body, body.results, [(argument, 0) for argument in body.arguments]
 
     def _branch(self, sides: Sequence[Side], operands: list[Info]) -> list[Info]:
@@ -83,7 +83,7 @@ class Outlook:
     def _sides(self, sides: Sequence[Side], values: list[Info]) -> list[Info]:
         """Return what is known of the results of all these sides."""
         inner = Outlook(self.library, self.describer, self.depth + 1)
-        if self.depth >= MOST_TRIED and len(sides) > 1:
+        if self.depth >= MOST_NESTED:
             return []
         found = [inner.results(body, dict(zip(given, values, strict=True)), wanted) for body, wanted, given in sides]
         return [common_infos(cases, self.describer.facts) for cases in zip(*found, strict=True)]

@@ -11,6 +11,7 @@ from treadle.frontends.tensorflow import result_types
 from treadle.frontends.tensorflow.result_types import ResultTypes, always, of
 from treadle.frontends.tensorflow.rules import (
     blocks,
+    combined_boxes,
     conv,
     fused,
     gather,
@@ -197,6 +198,7 @@ _TENSOR = (
 )
 
 _FOUND = (
+    Rule("_combined_non_max_suppression", combined_boxes.combined),
     Rule("_dynamic_partition", partition.dynamic_partition),
     Rule("_dynamic_stitch", partition.dynamic_stitch),
     Rule("_non_max_suppression", non_max_suppression.non_max_suppression),

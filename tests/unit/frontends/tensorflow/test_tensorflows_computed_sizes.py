@@ -131,6 +131,52 @@ def nested(x: Any) -> Results:
     return {"total": tf.while_loop(lambda i, _: i < 4, outer, [tf.constant(0), tf.constant(0.0)])[1]}
 
 
+DEEP = 30
+"""How many bodies are inside one another in the deepest models."""
+
+
+def deep_branches(x: Any) -> Results:
+    """Each side has its own size."""
+
+    def taken(x: Any, depth: int) -> Any:
+        if not depth:
+            return x * 2.0
+        longer = tf.concat([x, x[:1]], 0)
+        return tf.cond(tf.reduce_sum(x) > depth - 33.0, lambda: taken(longer, depth - 1), lambda: x[:1] - 1.0)
+
+    return {"y": taken(x, DEEP)}
+
+
+def deep_loops(x: Any) -> Results:
+    """Each body finds sizes."""
+
+    def step(x: Any, depth: int) -> Any:
+        some = tf.boolean_mask(x, x > -0.5)
+        if not depth:
+            return x * 1.01 + tf.reduce_sum(some) * 0.01
+        most = 2 if depth % 10 == 0 else 1
+        first = [tf.constant(0), x + tf.reduce_sum(some) * 0.01]
+        return tf.while_loop(lambda i, _: i < most, lambda i, v: (i + 1, step(v, depth - 1)), first)[1]
+
+    return {"y": step(x, DEEP)}
+
+
+def deep_bodies(x: Any) -> Results:
+    """Branches and loops by turns, over what a mask keeps."""
+
+    def inside(x: Any, depth: int) -> Any:
+        some = tf.boolean_mask(x, x > -0.5 - 0.1 * depth)
+        if not depth:
+            return some
+        if depth % 2:
+            return tf.cond(tf.size(some) > 2, lambda: inside(some, depth - 1), lambda: some - 1.0)
+        shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+        first = [tf.constant(0), some]
+        return tf.while_loop(lambda i, _: i < 1, lambda i, v: (i + 1, inside(v + 0.1, depth - 1)), first, shapes)[1]
+
+    return {"y": inside(x, DEEP)}
+
+
 def unique(x: Any) -> Results:
     values, places = tf.unique(x)
     counted, same, counts = tf.unique_with_counts(x)
@@ -166,6 +212,18 @@ def chosen_boxes(boxes: Any, scores: Any, most: Any) -> Results:
         "count": count,
         "second": second,
     }
+
+
+def best_of_classes(boxes: Any, scores: Any, own: Any) -> Results:
+    """The best boxes of all classes: with the same boxes for each, and with boxes of their own."""
+    found: Results = {}
+    pairs = ((boxes[:, :, None], False), (own, True))
+    for number, (given, pads) in enumerate(pairs):
+        results = tf.image.combined_non_max_suppression(
+            given, scores, 3, 20, 0.4, 0.3, pad_per_class=pads, clip_boxes=not pads
+        )
+        found.update({f"{name}{number}": value for name, value in results._asdict().items()})
+    return found
 
 
 def boxes_of_classes(boxes: Any, scores: Any) -> Results:
@@ -208,12 +266,23 @@ CASES: dict[Callable[..., Results], Feeds] = {
     array_of_computed_length: with_n(ROWS, 4, 1),
     array_of_masked: with_n(ROWS, 4, 1),
     nested: X,
+    deep_branches: X[:1],
+    deep_loops: X[:1],
+    deep_bodies: X[:1],
     unique: [{"x": ints([3, 1, 3, 2, 1])}, {"x": ints([5, 5])}],
     partitioned: [{**ROWS[0], "parts": ints([0, 1, 0, 1, 1])}, {**ROWS[1], "parts": ints([0] * 9)}],
     dense: [{"x": floats(4), "places": ints([1, 3, 0, 7])}, {"x": floats(2), "places": ints([1, 2])}],
     chosen_boxes: [
         {"boxes": corners(count), "scores": RNG.random(count).astype(np.float32), "most": ints(most)}
         for count, most in ((8, 5), (3, 6), (20, 1))
+    ],
+    best_of_classes: [
+        {
+            "boxes": np.stack([corners(count) for _ in range(batch)]),
+            "scores": RNG.random((batch, count, 3)).astype(np.float32),
+            "own": np.stack([corners(count * 3).reshape(count, 3, 4) * 1.2 for _ in range(batch)]),
+        }
+        for batch, count in ((2, 9), (1, 9))
     ],
     boxes_of_classes: [
         {"boxes": corners(count), "scores": RNG.random((count, labels)).astype(np.float32)}
