@@ -16,11 +16,11 @@ from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.errors import ShapeError
 from treadle.frontends.core_bodies import needs_python
+from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given
 from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, is_known
 from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
-from treadle.frontends.tensorflow.deferred_parts import LaterLoop, given
-from treadle.frontends.tensorflow.emitter import NeedsShapeError, info_of
+from treadle.frontends.tensorflow.emitter import info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
 from treadle.graph.graph import Graph, unlink

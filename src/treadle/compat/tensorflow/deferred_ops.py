@@ -11,7 +11,8 @@ from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.errors import ShapeError
-from treadle.frontends.tensorflow.deferred_parts import asked_operand, given
+from treadle.frontends.deferred_nodes import add_deferred, given
+from treadle.frontends.tensorflow.deferred_parts import asked_operand
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.ops.deferred import DeferredNodes
@@ -88,5 +89,5 @@ def add_deferred_ops(
     part = DeferredOps(tuple(ops), tuple(operands), constants, tuple(results), e, emit, reasons)
     nodes = DeferredNodes(part.build, [tensor.dtype.core for tensor in results], sorted(set(numbers)))
     e.name = ops[0].name
-    values.update(zip(results, e.deferred([values[tensor] for tensor in operands], nodes), strict=True))
+    values.update(zip(results, add_deferred(e, [values[tensor] for tensor in operands], nodes), strict=True))
     return True

@@ -10,7 +10,8 @@ from treadle.compat.calls import PROVIDER_OPS
 from treadle.compat.tensorflow.errors import InvalidArgumentError, from_treadle_error, python_cause
 from treadle.compile import Session, runner_of
 from treadle.errors import TreadleError
-from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from treadle.frontends.deferred_nodes import NeedsShapeError
+from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.lru import LRU

@@ -16,11 +16,11 @@ from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.dtypes import f32 as float32
 from treadle.errors import ModelError
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, needed, sorted_nodes
 from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, prepared
 from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
-from treadle.frontends.tensorflow.emitter import NeedsShapeError
 from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.messages import GraphDef
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name, tensor_ref
@@ -268,10 +268,10 @@ def _emitter_of(node: Node) -> Callable[..., Any]:
     def emit(e: Any, values: Any) -> Any:
         try:
             return NODES[node.op].emit(e, node, values)
-        except Fault as fault:
-            raise ValueError(str(fault)) from fault
         except NeedsShapeError:
             raise
+        except Fault as fault:
+            raise ValueError(str(fault)) from fault
         except OPERAND_ERRORS as error:
             raise ValueError(message_of(error)) from error
 

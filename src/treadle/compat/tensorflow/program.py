@@ -20,7 +20,7 @@ from treadle.compat.tensorflow.state import RUNS, Run
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.compile import Session, runner_of
 from treadle.errors import ShapeError
-from treadle.frontends.tensorflow.emitter import NeedsShapeError
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.lru import LRU

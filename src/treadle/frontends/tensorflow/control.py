@@ -12,8 +12,9 @@ import numpy as np
 from treadle import dtypes as element_types
 from treadle.dtypes import DType
 from treadle.errors import KernelError, ShapeError
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault
-from treadle.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
+from treadle.frontends.tensorflow.emitter import MOST_FOLDED, Emitter
 from treadle.frontends.tensorflow.list_loops import ListLoopState, SplitStep
 from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.node import Node, Ref

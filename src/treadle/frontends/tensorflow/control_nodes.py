@@ -10,6 +10,7 @@ from functools import partial
 from treadle.dtypes import DType, string
 from treadle.errors import TreadleError
 from treadle.frontends.core_bodies import needs_python, same_forms
+from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given, later_body
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, expanded
 from treadle.frontends.tensorflow.body_steps import split_body
@@ -19,8 +20,7 @@ from treadle.frontends.tensorflow.core_control import decides, may_be_core
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.core_loops import CoreLoop
 from treadle.frontends.tensorflow.declared import result_dtypes
-from treadle.frontends.tensorflow.deferred_parts import LaterLoop, given, later_body
-from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError, info_of
+from treadle.frontends.tensorflow.emitter import Emitter, info_of
 from treadle.frontends.tensorflow.frames import frame_parts, resolve_frame_aliases, without_frames
 from treadle.frontends.tensorflow.list_loops import SplitStep
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
@@ -316,7 +316,7 @@ class ControlNodes(ABC):
         key = (self._number(node), "later", tuple(value.known_dtype for value in plain))
         loop = self.library.made.later(key, lambda: LaterLoop.of(self.emitter.name, plain, carried, build))
         try:
-            made = loop.step(plain)
+            made = loop.step(list(map(info_of, plain)))
         except OPERAND_ERRORS:
             return None
         if made is not None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.tensorflow.calls import add_call
-from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in, rows
 from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_array

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle import dtypes
+from treadle.frontends.deferred_nodes import add_deferred, given
 from treadle.frontends.faults import Faults
 from treadle.frontends.tensorflow.body import Body
 from treadle.frontends.tensorflow.core_lists import Items, ListItems
-from treadle.frontends.tensorflow.emitter import Emitter, info_of
+from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
-from treadle.ops.deferred import Build, DeferredNodes
+from treadle.ops.deferred import DeferredNodes
 from treadle.ops.op import Info
 from treadle.ops.sizes import may_be_numbers
 
@@ -76,65 +77,6 @@ class DeferredPart:
         return e.graph
 
 
-def given(e: Emitter, name: str, info: Info) -> Value:
-    """Add an input of which this is known, and return it, or its elements if these are known."""
-    value = e.graph.input(name, info.dtype, info.shape or ())
-    e.name = name
-    return value if info.value is None else e.known(info.value, info.dtype)
-
-
-def later_body(name: str, values: Sequence[Value], nodes: DeferredNodes) -> Graph:
-    """Return a body with an input for each of `values`, made of `nodes` once it is known which shapes these have."""
-    e = Emitter(Graph(name))
-    e.name = name
-    for value in values:
-        e.graph.inputs.append(Value(e.graph.unique_name(value.name), value.dtype))
-    e.graph.outputs = e.deferred(e.graph.inputs, nodes)
-    return e.graph
-
-
-@dataclass(frozen=True, slots=True)
-class LaterLoop:
-    """A loop whose `body` is made of `nodes` once the shapes of an iteration are known.
-
-    `order` are the places of the operands of `nodes`, first those of the `carried` values, which an iteration changes.
-    """
-
-    body: Graph
-    nodes: DeferredNodes
-    order: tuple[int, ...]
-    carried: int
-
-    @classmethod
-    def of(cls, name: str, values: Sequence[Value], changed: Sequence[int], build: Build) -> LaterLoop:
-        """Return a loop of `values`, of which those at the places `changed` change.
-
-        `build` makes, of all of them, the changed ones and whether there is another iteration.
-        """
-        nodes = DeferredNodes(build, [*(values[place].known_dtype for place in changed), dtypes.boolean])
-        body = later_body(name, values, nodes)
-        *made, again = body.outputs
-        order = (*changed, *(place for place in range(len(values)) if place not in changed))
-        number = Value(body.unique_name("iteration"), dtypes.i64, ())
-        body.inputs, body.outputs = [number, *(body.inputs[place] for place in order)], [again, *made]
-        return cls(body, nodes, order, len(changed))
-
-    def step(self, values: Sequence[Value]) -> Graph | None:
-        """Return the nodes of an iteration for `values` before it, not to be changed; None while not all is known.
-
-        Raises ShapeError if they do not fit.
-        """
-        changed = self.order[: self.carried]
-        infos = map(info_of, values)
-        return self.nodes.graph([replace(i, value=None) if at in changed else i for at, i in enumerate(infos)])
-
-    def add(self, e: Emitter, limit: Value | None, condition: Value, values: Sequence[Value]) -> list[Value]:
-        """Add the loop and return what it has changed."""
-        operands = [limit, condition, *(values[place] for place in self.order)]
-        attrs = {"body": self.body, "carried": self.carried, "sliced": 0, "padded": False}
-        return e.add_many("loop", operands, self.carried + 1, **attrs)[: self.carried]
-
-
 def add_deferred_part(
     translation: Translates,
     title: str,
@@ -164,7 +106,7 @@ def add_deferred_part(
     places = [operands.index(ref) for ref in numbers]
     nodes = DeferredNodes(part.build, [dtype for _, dtype in results], places)
     values = [known[ref].tensor if ref in known else env[ref] for ref in operands]
-    made = translation.emitter.deferred([value for value in values if value is not None], nodes)
+    made = add_deferred(translation.emitter, [value for value in values if value is not None], nodes)
     env.update(zip(wanted, made, strict=True))
     return True
 

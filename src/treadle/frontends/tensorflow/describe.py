@@ -13,7 +13,8 @@ import numpy as np
 from treadle import dtypes, forking
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
-from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from treadle.frontends.deferred_nodes import NeedsShapeError
+from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.graph.case_analysis import CaseAnalysis, UndecidedError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node

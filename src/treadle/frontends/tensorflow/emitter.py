@@ -10,12 +10,12 @@ import numpy as np
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.errors import LimitError, ShapeError
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, is_open, is_static
 from treadle.graph.value import Value
-from treadle.ops.deferred import DeferredNodes
 from treadle.ops.evaluate import infer_node, results_of
 from treadle.ops.op import Array, Info
 from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
@@ -29,14 +29,6 @@ MOST_LISTED = 1 << 22
 
 MOST_RESULTS = 1 << 16
 """The largest number of results of one op."""
-
-
-class NeedsShapeError(Exception):
-    """A rule needs a shape, or the elements of `value`, that are not known yet."""
-
-    def __init__(self, value: Value | None = None) -> None:
-        super().__init__()
-        self.value = value
 
 
 class Emitter:
@@ -106,10 +98,6 @@ class Emitter:
         if count > most:
             raise LimitError(f"{count} are requested; at most {most} are allowed")
         return count
-
-    def deferred(self, values: Sequence[Value], nodes: DeferredNodes) -> list[Value]:
-        """Add what is made of `nodes` once the shapes of `values` are known, and return its results."""
-        return self.add_many("deferred", values, len(nodes.dtypes), nodes=nodes)
 
     def full(self, shape: Sequence[int], number: float, dtype: DType) -> Value:
         """Return a tensor of `shape` whose elements are all `number`."""

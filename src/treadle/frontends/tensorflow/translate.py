@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from treadle.dtypes import DType, from_numpy
 from treadle.errors import TreadleError
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, ordered
 from treadle.frontends.tensorflow.calls import add_call
@@ -14,7 +15,7 @@ from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, ControlNo
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
 from treadle.frontends.tensorflow.deferred_parts import add_deferred_part, asked_operand
-from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.frames import FRAME
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.frontends.tensorflow.nodes import NODES
