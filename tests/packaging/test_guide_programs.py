@@ -127,6 +127,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "state.md: session = ": (DECODER, "assert state.appended == ('past.key',) and logits.shape == (1, 1, 112)", ""),
     "padding.md: session = treadle": (EMBEDDER, "assert embeddings.shape[0] == 2", ""),
     "padding.md: print(session.why_padded": (EMBEDDER, "assert session.why_padded() and session.compiles <= 1", ""),
+    "pytorch.md: @torch.jit.script": (MODULE, "assert session.run({'x': x.detach().numpy()})", "torch"),
     "pytorch.md: d = torch.export": (JOINED, "assert len(session.open_plans()) == 1", "torch"),
     "onnxruntime.md: import treadle.compat.onnxruntime as ort": (f"{PLAIN}x = inputs['x']", "assert outputs", ""),
     "onnxruntime.md: import treadle.compat.onnxruntime\n": ("", "onnxruntime.InferenceSession", ""),

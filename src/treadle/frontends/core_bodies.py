@@ -16,6 +16,12 @@ def needs_python(graph: Graph) -> bool:
     return strings or any(node.op == "call" for node in all_nodes(graph))
 
 
+def knows_sizes(graph: Graph) -> bool:
+    """Return whether all shapes in a graph are known, and in the bodies of its nodes."""
+    values = (value for node in all_nodes(graph) for value in node.outputs)
+    return all(value.shape is not None and is_static(value.shape) for value in values)
+
+
 def same_forms(values: Sequence[Value], others: Sequence[Value]) -> bool:
     """Return whether there are as many values as others, and each pair has one dtype, no string, and one known shape.
 

@@ -63,6 +63,22 @@ class TestRunning:
             torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-4)
         assert dynamo.report().fallbacks == ()
 
+    def test_sizes_that_depend_on_data(self):
+        """
+        Where PyTorch is told to capture the ops that find them.
+        """
+
+        def joined(x):
+            found = x.nonzero()
+            return torch.cat([found, found[: found.shape[0] // 2]]) + found.shape[0]
+
+        fast = torch.compile(joined, backend="treadle", fullgraph=True)
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            for shift in (0.0, 0.5, -0.5):
+                x = torch.randn(6, 5) + shift
+                torch.testing.assert_close(fast(x), joined(x))
+        assert (dynamo.report().compiled, dynamo.report().fallbacks) == (1, ())
+
     def test_sizes_may_change(self):
         """
         After the second shape PyTorch passes sizes as arguments.

@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.frontends.faults import Unsupported
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.graph.dim import DimExpr, at_least, at_most, is_expression
 from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
@@ -87,14 +87,14 @@ class Builder:
             value.dtype, value.shape = info.dtype, info.shape
         folded = _folded(node)
         if folded is not None:
-            return [self._known(array, value) for array, value in zip(folded, node.outputs, strict=True)]
+            return [self.known(array, value.known_dtype) for array, value in zip(folded, node.outputs, strict=True)]
         return self._place(node)
 
-    def _known(self, array: Array, value: Value) -> Value:
+    def known(self, array: Array, dtype: DType) -> Value:
         """Returns a value with these elements: numbers, or expressions of sizes."""
         if array.dtype != object:
             return self.constant(array)
-        made = add_sizes(self.graph, array, value.known_dtype, self.name)
+        made = add_sizes(self.graph, array, dtype, self.name)
         return made if isinstance(made, Value) else self._place(made)[0]
 
     def add_call(
@@ -115,14 +115,17 @@ class Builder:
         attrs = {"yes": yes, "no": no}
         return self._place(self.graph.make("branch", [condition, *operands], attrs, name=self.name, outputs=results))
 
-    def add_loop(self, operands: Sequence[Value | None], body: Graph, carried: int, most: int = 0) -> list[Value]:
+    def add_loop(
+        self, operands: Sequence[Value | None], body: Graph, carried: int, most: int | None = None
+    ) -> list[Value]:
         """Returns the carried and stacked values after a new `loop` node, whose body keeps the forms of carried ones.
 
-        Stacked values have an item for each of `most` iterations.
+        Stacked values have an item for each of `most` iterations; None: their number depends on data.
         """
         after, items = body.outputs[1 : 1 + carried], body.outputs[1 + carried :]
         results = [self.graph.value(self.name, value.dtype, value.shape) for value in after]
-        results += [self.graph.value(self.name, value.dtype, (most, *value.static_shape)) for value in items]
+        shapes = [None if most is None else (most, *value.static_shape) for value in items]
+        results += [self.graph.value(self.name, value.dtype, shape) for value, shape in zip(items, shapes, strict=True)]
         count = self.graph.value(self.name, dtypes.i64, ())
         attrs = {"body": body, "carried": carried, "sliced": 0, "padded": False}
         self._place(self.graph.make("loop", operands, attrs, name=self.name, outputs=[*results, count]))
@@ -143,7 +146,7 @@ class Builder:
             return self.constant(np.asarray(numbers, np.int64).reshape(-1))
         array = np.empty(len(numbers), object)
         array[:] = list(numbers)
-        return self._known(array, Value("", dtypes.i64))
+        return self.known(array, dtypes.i64)
 
     def scalar(self, number: float, dtype: DType) -> Value:
         """Returns a new value of rank 0."""
@@ -152,7 +155,7 @@ class Builder:
         array = np.empty((), object)
         array[()] = number
         whole = isinstance(number, DimExpr)
-        made = self._known(array, Value("", dtypes.i64 if whole else dtype))
+        made = self.known(array, dtypes.i64 if whole else dtype)
         return self.cast(made, dtype)
 
     def number(self, number: float) -> Value:
@@ -168,10 +171,10 @@ class Builder:
         return self.expand(self.scalar(number, dtype), shape)
 
     def shape(self, x: Value | Complex) -> StaticShape:
-        """Returns the shape of `x`. Raises Unsupported if it depends on data."""
+        """Returns the shape of `x`. Raises NeedsShapeError if it depends on data."""
         shape = _static(x)
         if shape is None:
-            raise Unsupported("it reads the shape of a tensor whose shape depends on data")
+            raise NeedsShapeError
         return shape
 
     def rank(self, x: Value | Complex) -> int:

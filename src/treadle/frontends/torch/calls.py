@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import RLock
 from typing import Any
 
 import torch
 
 from treadle.errors import LimitError, ShapeError
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault, Faults, Unsupported
-from treadle.frontends.torch.build import Builder, Complex, ComplexType
+from treadle.frontends.torch.build import Builder, Complex, ComplexType, Number
 from treadle.frontends.torch.decompose import decompose
 from treadle.frontends.torch.dtypes import PARTS, array_of, core
 from treadle.frontends.torch.rules.complex import on_parts
 from treadle.frontends.torch.table import MAY_COPY, VIEW_WRITES, complex_rule_of, rule_of
-from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, Missing, NotComputed
+from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, Missing, NotComputed, View
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 
+ONLY_IN_RUNS = "it takes a number that is known only when the graph runs"
+
 MOST_NESTED = 8
 """The largest depth of decompositions inside decompositions."""
+
+Location = str | Callable[[], str]
+"""The place of a node for messages, or what tells it."""
 
 RunGraph = Callable[["Importer", torch.fx.GraphModule, Sequence[Any], str], Any]
 """(importer, FX graph of ATen ops, its arguments, prefix of node names) -> its outputs, as `fx.run`."""
@@ -29,16 +38,37 @@ class Importer:
     """Turns calls of ATen ops into the nodes of one graph.
 
     An op without a rule is decomposed by PyTorch, and `run_graph` imports the simpler ops. Faults are collected in
-    `faults`; results that depend on a faulty op are MISSING.
+    `faults`; results that depend on a faulty op are MISSING. With `defers`, a shape or number that is not known yet is
+    no fault: whoever runs the program makes the rest of it later.
+
+    Attributes:
+        b: Adds the nodes.
+        faults: What is wrong so far.
+        follows_data: Whether sizes may depend on data, so that nothing should be made for one size alone.
     """
 
-    def __init__(self, graph: Graph, faults: Faults, run_graph: RunGraph) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        faults: Faults,
+        run_graph: RunGraph,
+        *,
+        defers: bool = False,
+        follows_data: bool = False,
+    ) -> None:
+        self._defers = defers
+        self.follows_data = follows_data
         self.b = Builder(graph)
         self.faults = faults
         self._run_graph = run_graph
         self._depth = 0
         self._constants: dict[int, Box] = {}
         self._alive: list[object] = []
+        self._lock = RLock()
+
+    def inner(self, graph: Graph, faults: Faults, *, follows_data: bool) -> Importer:
+        """Returns an importer for the graph of a body."""
+        return Importer(graph, faults, self._run_graph, defers=self._defers, follows_data=follows_data)
 
     def constant(self, tensor: torch.Tensor, name: str) -> Box:
         """Returns a parameter, buffer or other tensor of the model, sharing its memory.
@@ -63,17 +93,40 @@ class Importer:
         """Keeps `held` alive as long as the importer."""
         self._alive.append(held)
 
-    def attempt(self, location: str, make: Callable[[], Any]) -> Any:
-        """Returns what `make` returns, or MISSING after a fault, which is recorded at `location`."""
+    @contextmanager
+    def elsewhere(self, graph: Graph, faults: Faults) -> Iterator[None]:
+        """Adds nodes to a graph for sizes that depend on data, and collects other faults, in the block.
+
+        Other threads wait.
+        """
+        with self._lock:
+            before = self.b.graph, self.b.name, self.faults, self.follows_data
+            self.b.graph, self.faults, self.follows_data = graph, faults, True
+            try:
+                yield
+            finally:
+                self.b.graph, self.b.name, self.faults, self.follows_data = before
+
+    def attempt(self, location: Location, make: Callable[[], Any]) -> Any:
+        """Returns what `make` returns, or MISSING after a fault, which is recorded at `location`.
+
+        Raises NeedsShapeError where nodes can be made later.
+        """
         before = len(self.b.graph.nodes)
         try:
             return make()
+        except NeedsShapeError as need:
+            del self.b.graph.nodes[before:]
+            if self._defers:
+                raise
+            self.faults.add(_text(location), need)
+            return MISSING
         except (Fault, ShapeError, LimitError) as fault:
             del self.b.graph.nodes[before:]
-            self.faults.add(location, fault if isinstance(fault, Fault) else fault.what)
+            self.faults.add(_text(location), fault if isinstance(fault, Fault) else fault.what)
             return MISSING
 
-    def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], location: str) -> Any:
+    def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], location: Location) -> Any:
         """Returns the result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
         given = bind_arguments(schema, args, kwargs)
         if any(map(is_missing, given)):
@@ -91,9 +144,9 @@ class Importer:
         find = complex_rule_of if any(map(_is_complex, given)) else rule_of
         rule = find(name, overload) or (find(name.removesuffix("_"), overload) if target is not None else None)
         if rule is None:
-            return self._decompose(schema, given)
+            return self.with_numbers(lambda: self._decompose(schema, given), given)
         rest = [self._plain(argument) for argument in given]
-        result = rule(self.b, *rest)
+        result = self.with_numbers(lambda: rule(self.b, *rest), rest)
         if target is not None:
             box = given[target]
             if not isinstance(box, Box):
@@ -109,6 +162,19 @@ class Importer:
             return self._view(name, given[0], rule, rest, result)
         return to_boxes(result)
 
+    def with_numbers(self, make: Callable[[], Any], given: Sequence[Any]) -> Any:
+        """Returns what `make` does. Raises NeedsShapeError if it may have to know the numbers among `given`."""
+        try:
+            return make()
+        except NeedsShapeError:
+            raise
+        except (Unsupported, TypeError) as error:
+            values = list(_numbers(given))
+            if not values:
+                raise
+            what = str(error) if isinstance(error, Unsupported) else ONLY_IN_RUNS
+            raise NeedsShapeError(*values, what=what) from error
+
     def _view(self, name: str, base: Box, rule: Any, rest: list[Any], result: Any) -> Any:
         """Returns `result` as a view of `base`."""
         if isinstance(result, list):
@@ -122,14 +188,12 @@ class Importer:
         return Box.view(
             result,
             base,
-            lambda value: rule(b, value, *rest[1:]),
-            None if back is None else (lambda value, new: back(b, value, new, *rest[1:])),
+            View(partial(rule, b), None if back is None else partial(back, b), rest[1:]),
             may_share=name in MAY_COPY,
         )
 
     def _part(self, base: Box, rule: Any, rest: list[Any], result: list[Value], number: int) -> Box:
-        b = self.b
-        return Box.view(result[number], base, lambda value: rule(b, value, *rest[1:])[number], None, may_share=False)
+        return Box.view(result[number], base, View(partial(rule, self.b), None, rest[1:], number), may_share=False)
 
     def _plain(self, argument: Any) -> Any:
         """Returns `argument` as rules take it."""
@@ -168,6 +232,19 @@ class Importer:
             self._depth -= 1
             self.b.name = name
         return result
+
+
+def _text(location: Location) -> str:
+    return location if isinstance(location, str) else location()
+
+
+def _numbers(given: Sequence[Any]) -> Iterator[Value]:
+    """Yields the values of the numbers among arguments."""
+    for argument in given:
+        if isinstance(argument, Number):
+            yield argument.value
+        elif isinstance(argument, list | tuple):
+            yield from _numbers(argument)
 
 
 def bind_arguments(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:

@@ -20,8 +20,8 @@ from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx as walk
 from treadle.frontends.torch.build import Complex
 from treadle.frontends.torch.calls import Importer, is_missing
-from treadle.frontends.torch.exported import add_outputs, start_graph
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
+from treadle.frontends.torch.graphs import add_outputs, start_graph
 from treadle.frontends.torch.rules.complex import view_as_complex, view_as_real
 from treadle.frontends.torch.symbols import value_of
 from treadle.frontends.torch.tensor import Box
@@ -130,7 +130,7 @@ def import_graph(module: fx.GraphModule, arguments: Sequence[Any], sizes: Mappin
     names = tuple(Value(f"output_{number}") for number in range(len(returned)))
     graph, given = start_graph("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
     faults = Faults()
-    importer = Importer(graph, faults, walk.run)
+    importer = Importer(graph, faults, walk.run, defers=True)
     boxes = iter(
         [
             Box(view_as_complex(importer.b, value) if feed.complex else value, owner=f"its input {value.name!r}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from treadle import dtypes
 from treadle.errors import TreadleError
-from treadle.frontends.core_bodies import needs_python, same_forms
+from treadle.frontends.core_bodies import knows_sizes, needs_python, same_forms
 from treadle.frontends.faults import Fault
+from treadle.frontends.torch.appended import may_be_values, put_stack
 from treadle.frontends.torch.bodies import (
+    Appended,
     Hole,
     RunBlock,
     Scope,
@@ -21,11 +23,11 @@ from treadle.frontends.torch.bodies import (
 )
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
-from treadle.frontends.torch.stacks import Stack
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.dim import at_least, is_expression
-from treadle.graph.template import Form
+from treadle.graph.shape import is_open
 from treadle.graph.value import Value
+from treadle.ops.op import Info
 
 MOST_UNROLLED = 1000
 """A loop is unrolled if that makes no more nodes of the script."""
@@ -57,13 +59,6 @@ def _unrolled(block: Any, env: dict[str, Any]) -> int:
     return total
 
 
-def _nodes(block: Any) -> Iterator[Any]:
-    for node in block.nodes():
-        yield node
-        for inner in node.blocks():
-            yield from _nodes(inner)
-
-
 def counted(
     importer: Importer, most: int, first: list[Any], body: Any, env: dict[str, Any], run_block: RunBlock
 ) -> list[Any] | None:
@@ -84,11 +79,12 @@ def counted(
         values: list[Value] = []
         state = [with_holes(held, values) for held in first]
         structure: list[Any] = []
-        appended: dict[str, int] = {}
+        appended: dict[str, Appended] = {}
         arguments = [Hole(0, Number), *map(next_hole, state)]
-        template = scope.template(f"{name}.body", body, arguments, 1 + len(values), structure, appended)
-        forms: list[Form] = [(dtypes.i64, ()), *((value.known_dtype, b.shape(value)) for value in values)]
-        graph = template.build([*scope.forms(), *forms])
+        made = scope.body(f"{name}.body", body, arguments, 1 + len(values), structure, appended)
+        infos = [Info(dtypes.i64, ()), *(Info(value.known_dtype, b.shape(value)) for value in values)]
+        infos = [*scope.infos(), *infos]
+        graph = made.build(infos)
     except (Fault, TreadleError, TypeError, RuntimeError):  # rules raise TypeError for numbers that only a run knows
         del b.graph.nodes[before:]
         return None
@@ -99,42 +95,20 @@ def counted(
     if (
         not same_structure(structure[1 : 1 + len(state)], state)
         or not same_forms(values, after)
-        or not same_forms(stacked, stacked)
+        or not (same_forms(stacked, stacked) and all(form.depth for form in appended.values()))
         or needs_python(graph)
-        or any(entries or _holders(env, entries) > 1 or _is_read(body, env, entries) for entries in lists)
+        or (_is_open(most, infos) and not knows_sizes(graph))
+        or not may_be_values(body, env, lists)
     ):
         del b.graph.nodes[before:]
         return None
     operands = [b.scalar(most, dtypes.i64), None, *values, *scope.values]
     found = b.add_loop(operands, loop_body(graph, len(scope.values)), len(values), most)
-    for entries, value, depth in zip(lists, found[len(values) :], appended.values(), strict=True):
-        names = [known for known, held in env.items() if held is entries]
-        rounds, each, *rest = b.shape(value)
-        env.update(dict.fromkeys(names, Stack(b.reshape(value, [rounds * each, *rest]), depth)))
+    for entries, value, item, form in zip(lists, found[len(values) :], stacked, appended.values(), strict=True):
+        put_stack(b, env, entries, value, item, form.depth)
     return [filled(held, found, IN_LIST if lists else "") for held in state]
 
 
-def _is_read(body: Any, env: dict[str, Any], entries: list[Any]) -> bool:
-    """Returns True if `body` does more with the list `entries` than append to it, or has two names for it.
-
-    A body sees what one iteration has appended, not what those before have.
-    """
-    names = {known for known, held in env.items() if held is entries}
-    reads = {value.debugName() for value in body.outputs()}
-    used: set[str] = set()
-    for node in _nodes(body):
-        inputs = [value.debugName() for value in node.inputs()]
-        used.update(inputs)
-        reads.update(inputs[1:] if node.kind() == "aten::append" else inputs)
-        reads.update(value.debugName() for block in node.blocks() for value in block.outputs())
-    return bool(names & reads) or len(names & used) > 1
-
-
-def _holders(env: dict[str, Any], entries: list[Any]) -> int:
-    """Returns how many lists or dictionaries of `env` hold the list `entries`, plus 1."""
-
-    def holds(held: Any) -> bool:
-        parts = held.values() if isinstance(held, dict) else held if isinstance(held, list) else ()
-        return any(part is entries or holds(part) for part in parts)
-
-    return 1 + sum(1 for held in env.values() if holds(held))
+def _is_open(most: int, infos: Sequence[Info]) -> bool:
+    """Returns True if a number of iterations or a size is an expression."""
+    return is_expression(most) or any(info.shape is not None and is_open(info.shape) for info in infos)

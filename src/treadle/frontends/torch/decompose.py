@@ -13,6 +13,7 @@ from torch._guards import tracing
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.dtypes import example_of
@@ -108,7 +109,7 @@ def decompose(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[A
 
     values = [leaf.read() for leaf in inputs if isinstance(leaf, Box)]
     if any(value.shape is None for value in values):
-        raise Unsupported("it reads the shape of a tensor whose shape depends on data")
+        raise NeedsShapeError
     sizes = OpenTrace() if len(values) < len(inputs) or any(is_open(value.static_shape) for value in values) else None
     try:
         examples = [_example(leaf, sizes) for leaf in inputs]

@@ -12,14 +12,13 @@ from torch.utils import _pytree as pytree
 from treadle.errors import InputError, ModelError
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
-from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.conditions import Conditions
 from treadle.frontends.torch.dtypes import core
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
+from treadle.frontends.torch.graphs import add_outputs, start_graph
 from treadle.frontends.torch.symbols import declared, shape_of
 from treadle.frontends.torch.tensor import Box
-from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.shape import is_static
 from treadle.graph.template import Form, Template
@@ -151,7 +150,7 @@ class _Program:
             faults.add(self.title, fault)
         faults.raise_all(self.title)
         graph, given = start_graph("torch", self.inputs, self.outputs, forms)
-        importer = Importer(graph, faults, fx.run)
+        importer = Importer(graph, faults, fx.run, defers=True)
         boxes = {value.name: Box(value, owner=f"its input {value.name!r}") for value in given}
         args = [self._argument(node, importer, boxes, faults) for node in self._placeholders()]
         results = fx.run(importer, self._program.graph_module, args)
@@ -209,35 +208,3 @@ def unique_outputs(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value
         taken.add(free)
         found.append(Value(free))
     return tuple(found)
-
-
-def start_graph(
-    name: str, inputs: Sequence[Value], outputs: Sequence[Value], forms: Sequence[Form]
-) -> tuple[Graph, list[Value]]:
-    """Returns a graph with inputs of these dtypes and shapes, and their values; the outputs' names are reserved."""
-    graph = Graph(name)
-    given = [graph.input(value.name, *form) for value, form in zip(inputs, forms, strict=True)]
-    for value in outputs:
-        graph.unique_name(value.name)
-    return graph, given
-
-
-def add_outputs(importer: Importer, names: Sequence[str], results: Sequence[Any]) -> None:
-    """Makes `results` the outputs of the graph, called `names`."""
-    b = importer.b
-    for name, result in zip(names, results, strict=True):
-        b.name = name
-
-        def made(result: Any = result) -> Value:
-            if isinstance(result, Box):
-                return result.read()
-            if isinstance(result, Number):
-                return result.value
-            if isinstance(result, bool | int | float) or is_expression(result):
-                return b.number(result)
-            raise Unsupported(f"it returns a {type(result).__name__}; treadle returns tensors and numbers")
-
-        value = importer.attempt(f"output {name!r}", made)
-        if isinstance(value, Value):
-            output = Value(name, value.dtype, value.shape)
-            b.graph.outputs.append(b.graph.add("identity", [value], name=name, outputs=[output]).output)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
 
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
+from treadle.frontends.torch.frames import Swap, copied
 from treadle.frontends.torch.higher_order import RULES
+from treadle.frontends.torch.rest import add_rest
 from treadle.frontends.torch.scalars import item
 from treadle.frontends.torch.symbols import power, truncated
 from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, NotComputed
 from treadle.graph.dim import is_expression, maximum, minimum
 from treadle.graph.reals import root
-from treadle.graph.shape import elements, is_static, strides_of
+from treadle.graph.shape import elements, strides_of
 
 _IGNORED = frozenset({
     "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size",
@@ -32,27 +36,70 @@ _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 def run(importer: Importer, module: fx.GraphModule, args: Sequence[Any], scope: str = "") -> Any:
     """Runs `module` for `args`, one per placeholder; returns Boxes, Python values, and MISSING after a fault."""
-    env: dict[fx.Node, Any] = {}
-    given = iter(args)
-    for node in module.graph.nodes:
+    placeholders = (node for node in module.graph.nodes if node.op == "placeholder")
+    state = _Program(module, list(module.graph.nodes), dict(zip(placeholders, args, strict=False)), scope)
+    found = _go_on(importer, state)
+    return found if isinstance(_result_of(module), list | tuple) or len(found) != 1 else found[0]
+
+
+@dataclass(slots=True)
+class _Program:
+    """A graph that is run: its nodes, the results of those before number `at`, and the prefix of names."""
+
+    module: fx.GraphModule
+    nodes: list[fx.Node]
+    env: dict[fx.Node, Any]
+    scope: str
+    at: int = 0
+
+    def copied(self, swap: Swap) -> _Program:
+        """Returns a copy, as of State."""
+        rest = set(self.nodes[self.at :])
+        read = {node: held for node, held in self.env.items() if not rest.isdisjoint(node.users)}
+        return replace(self, env=copied(read, swap, {}))
+
+
+def _result_of(module: fx.GraphModule) -> Any:
+    return next(node for node in module.graph.nodes if node.op == "output").args[0]
+
+
+def _go_on(importer: Importer, state: _Program) -> list[Any]:
+    """Runs what is left and returns its results.
+
+    What reads a size that depends on data, and all that follows it, becomes one node, if the graph is the outermost.
+    """
+    module, env, scope = state.module, state.env, state.scope
+    for number in range(state.at, len(state.nodes)):
+        node = state.nodes[number]
+        if node.op == "output":
+            found = _read(node.args[0], env)
+            return found if isinstance(found, list) else [found]
         if node.op == "placeholder":
-            env[node] = next(given)
-        elif node.op == "output":
-            return _read(node.args[0], env)
-        elif _is_only_checked(node):
+            continue
+        if _is_only_checked(node):
             env[node] = NOT_COMPUTED
-        else:
-            importer.b.name = f"{scope}{node.name}"
+            continue
+        importer.b.name = f"{scope}{node.name}"
+        try:
             env[node] = importer.attempt(location(node), partial(_node, importer, module, node, env, scope))
-    return None
+        except NeedsShapeError as need:
+            if scope:
+                raise
+            state.at = number
+            place = location(node)
+            made = importer.attempt(place, partial(add_rest, importer, state, need, place, _go_on))
+            count = len(_result_of(module)) if isinstance(_result_of(module), list | tuple) else 1
+            return made if isinstance(made, list) else [MISSING] * count
+    return []
 
 
 def _is_only_checked(node: fx.Node) -> bool:
-    """Returns True for a condition on sizes that nothing reads but a check, which has no effect on results."""
+    """Returns True for a size, or a condition on sizes, that only checks read, which have no effect on results."""
     return (
         bool(node.users)
-        and all(getattr(user.target, "_opname", "") in _IGNORED for user in node.users)
+        and all(getattr(user.target, "_opname", "") in _IGNORED or _is_only_checked(user) for user in node.users)
         and (not isinstance(node.meta.get("val"), torch.Tensor))
+        and node.op == "call_function"
     )
 
 
@@ -110,8 +157,11 @@ def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return list(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
     if any(isinstance(value, NotComputed) for value in (*args, *kwargs.values())):
         return NOT_COMPUTED
-    if any(isinstance(value, Box | Number) for value in (*args, *kwargs.values())):
-        raise Unsupported("it computes with a number that is known only when the graph runs")
+    values = [value.value for value in (*args, *kwargs.values()) if isinstance(value, Number)]
+    if values:
+        raise NeedsShapeError(*values, what="it computes with a number that is known only when the graph runs")
+    if any(isinstance(value, Box) for value in (*args, *kwargs.values())):
+        raise Unsupported("it computes with a tensor as a Python value")
     if any(map(is_expression, args)):
         target = _ON_SIZES.get(getattr(target, "__name__", "").removeprefix("_"), target)
     return target(*args, **kwargs)
@@ -149,12 +199,9 @@ def _overload(importer: Importer, target: Any, args: list[Any], kwargs: dict[str
 def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:
     """Returns the size, number of elements, strides or offset of a tensor; treadle's tensors are contiguous.
 
-    Returns NOT_COMPUTED if it depends on data: exported programs read such sizes only to check them.
+    Raises NeedsShapeError if it depends on data.
     """
-    held = args[0].held()
-    if held.shape is None or not is_static(held.shape):
-        return NOT_COMPUTED
-    shape = importer.b.shape(held)
+    shape = importer.b.shape(args[0].held())
     if name == "sym_size":
         return shape[args[1]] if len(args) > 1 else list(shape)
     if name == "sym_numel":

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from treadle.frontends.faults import Fault, Unsupported
-from treadle.frontends.torch.branches import branch, condition_depends_on_data, repeat
+from treadle.errors import TreadleError
+from treadle.frontends.deferred_nodes import NeedsShapeError
+from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.torch.branches import branch
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.counted import counted, is_long
 from treadle.frontends.torch.dtypes import NUMBERED
+from treadle.frontends.torch.frames import ARGUMENTS, Blocks, Env, Frame, Future, Part, Rounds
 from treadle.frontends.torch.python import FUNCTIONS, NUMERIC
+from treadle.frontends.torch.repeated import condition_depends_on_data, condition_depends_on_sizes, repeat
+from treadle.frontends.torch.rest import add_rest
 from treadle.frontends.torch.source import KEEPS_NO_STATE, inline, location, schema_of
 from treadle.frontends.torch.stacks import FUNCTIONS as OF_STACKS
-from treadle.frontends.torch.stacks import OF_LISTS, Stack, listed
+from treadle.frontends.torch.stacks import OF_LISTS, Joined, Stack, joined, listed
 from treadle.frontends.torch.table import RULES
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
+from treadle.graph.dim import is_expression
+
+INSIDE: list[Any] = []
+"""The result of a node whose block has been entered: its results follow."""
 
 MOST_STEPS = 100_000
 """The largest number of loop iterations that a script may unroll to."""
-
-Env = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A module of the script, with its path from the outermost module."""
-
-    module: Any
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,51 +40,105 @@ class Setting:
     """The object of a `with` statement that switches gradients; treadle has none to switch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Future:
-    """The result of a fork, whose body is in the graph already."""
-
-    result: Any
-
-
 class Interpreter:
-    """Interprets one graph, inner graphs included; `importer` adds the nodes."""
+    """Interprets one graph, inner graphs included; `importer` adds the nodes.
 
-    def __init__(self, importer: Importer) -> None:
+    `frames` are the blocks that it is inside of, outermost first, if it goes on where another one was.
+    """
+
+    def __init__(self, importer: Importer, frames: list[Frame] | None = None) -> None:
         self.importer = importer
-        self._scopes: list[str] = []
+        self._frames = frames or []
         self._forks = 0
         self._steps = 0
 
     def graph(self, graph: Any, args: Sequence[Any]) -> list[Any]:
         """Runs `graph` and returns its results."""
+        self._enter_graph(graph, args)
+        return self.run()
+
+    def block(self, block: Any, env: Env, args: Sequence[Any], lists: Sequence[str]) -> list[Any]:
+        """Runs a body and returns its results, then what it has appended to `lists`. Raises as Frame.results()."""
+        frame = Frame(block, env)
+        frame.watch(lists)
+        self._enter(frame, args)
+        return self.run()
+
+    def run(self) -> list[Any]:
+        """Runs what is left of all blocks and returns the results of the outermost one.
+
+        What reads a size that depends on data, and all that follows it, becomes one node.
+        """
+        while True:
+            frame = self._frames[-1]
+            if frame.at < len(frame.nodes):
+                node = frame.nodes[frame.at]
+                try:
+                    self._run(node, frame.env)
+                except NeedsShapeError as need:
+                    return self._defer(need, location(node))
+                frame.at += 1
+                continue
+            self._frames.pop()
+            results = frame.results()
+            if not self._frames:
+                return results
+            self.importer.attempt(partial(location, frame.node), partial(self._leave, frame, results))
+
+    def _defer(self, need: NeedsShapeError, place: str) -> list[Any]:
+        """Has the rest made later, and returns its results."""
+        outermost = self._frames[0]
+        count = len(list(outermost.block.outputs())) + len(outermost.watched)
+        found = self.importer.attempt(
+            place, partial(add_rest, self.importer, Blocks(self._frames), need, place, run_blocks)
+        )
+        return [MISSING] * count if found is None or isinstance(found, Missing) else list(found)
+
+    def _enter(self, frame: Frame, args: Sequence[Any]) -> None:
+        frame.start(args)
+        self._frames.append(frame)
+
+    def _enter_graph(self, graph: Any, args: Sequence[Any], node: Any = None, scope: str = "") -> None:
         self.importer.keep_alive(graph)
-        env: Env = {value.debugName(): argument for value, argument in zip(graph.inputs(), args, strict=True)}
-        env[_ARGUMENTS] = list(args)
-        self.nodes(graph, env)
-        return [env[value.debugName()] for value in graph.outputs()]
+        outer = self._frames[-1].env if self._frames else {}
+        self._enter(Frame(graph, {ARGUMENTS: list(args)}, node, outer, scope=scope), args)
 
-    def block(self, block: Any, env: Env, args: Sequence[Any] = ()) -> list[Any]:
-        """Runs a branch or one iteration of a loop and returns its results."""
-        env.update((value.debugName(), argument) for value, argument in zip(block.inputs(), args, strict=True))
-        self.nodes(block, env)
-        return [env[value.debugName()] for value in block.outputs()]
+    def _leave(self, frame: Frame, results: list[Any]) -> None:
+        """Goes on after a block: with another iteration, or behind the node whose block it is."""
+        if frame.rounds is not None:
+            going, *results = results
+            step = frame.rounds.step + 1
+            if isinstance(going, Missing):
+                results = [MISSING] * len(results)
+            elif going and step < frame.rounds.most:
+                self._enter(replace(frame, rounds=Rounds(step, frame.rounds.most)), [step, *results])
+                self._count_step()
+                return
+        elif frame.scope:
+            results = [Future(results[0] if len(results) == 1 else results)]
+        frame.finish(results)
 
-    def nodes(self, block: Any, env: Env) -> None:
-        """Runs the nodes of `block`."""
-        for node in block.nodes():
-            kind = node.kind()
-            args = [env[value.debugName()] for value in node.inputs()]
-            self.importer.b.name = self._name(kind, args)
-            results = self.importer.attempt(location(node), partial(self._node, node, kind, args, env))
-            outputs = list(node.outputs())
-            if isinstance(results, Missing):
-                results = [MISSING] * len(outputs)
-            env.update((value.debugName(), result) for value, result in zip(outputs, results, strict=True))
+    def _count_step(self) -> None:
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise Unsupported(f"its loops have more than {MOST_STEPS} iterations")
+
+    def _run(self, node: Any, env: Env) -> None:
+        """Runs one node, or enters its block."""
+        kind = node.kind()
+        args = [env[value.debugName()] for value in node.inputs()]
+        self.importer.b.name = self._name(kind, args)
+        results = self.importer.attempt(partial(location, node), partial(self._node, node, kind, args, env))
+        if results is INSIDE:
+            return
+        outputs = list(node.outputs())
+        if isinstance(results, Missing):
+            results = [MISSING] * len(outputs)
+        env.update((value.debugName(), result) for value, result in zip(outputs, results, strict=True))
 
     def _name(self, kind: str, args: Sequence[Any]) -> str:
         """Returns the node's name: the forks around it, the module whose parameter it reads, the op."""
-        words = list(self._scopes)
+        words = [frame.scope for frame in self._frames if frame.scope]
         for argument in args:
             if isinstance(argument, Box) and argument.owner.startswith("the model's own tensor"):
                 path = argument.owner.split("'")[1].rpartition(".")[0]
@@ -94,6 +147,8 @@ class Interpreter:
         return "/".join([*words, kind.partition("::")[2]])
 
     def _node(self, node: Any, kind: str, args: list[Any], env: Env) -> list[Any]:
+        if any(isinstance(argument, Joined) for argument in args):
+            return [joined(kind, args)]
         if any(isinstance(argument, Stack) for argument in args):
             if kind in OF_STACKS and isinstance(args[0], Stack) and (args[0].depth == 1 or kind in OF_LISTS):
                 return [OF_STACKS[kind](self.importer.b, *args)]
@@ -113,22 +168,17 @@ class Interpreter:
         on_list = f"{kind}.t" if args and isinstance(args[0], list | dict) else kind
         function = FUNCTIONS.get(on_list) or FUNCTIONS.get(kind)
         if function is not None and not (kind == "aten::__contains__" and tensors):
-            return function(b, *args)
+            return self.importer.with_numbers(lambda: function(b, *args), args)
         name = kind.partition("::")[2]
         parsed = schema_of(node)
         makes = parsed is not None and any("Tensor" in str(part.type) for part in parsed.returns)
         if parsed is not None and (tensors or makes):
             given = [_from_script(parsed, n, a) for n, a in enumerate(args)]
-            try:
-                return self.importer.call(parsed, given, {}, location(node))
-            except TypeError:
-                if any(isinstance(argument, Number) for argument in args):
-                    raise Unsupported("it takes a number that is known only when the graph runs") from None
-                raise
+            return self.importer.call(parsed, given, {}, partial(location, node))
         if name not in NUMERIC:
             raise Unsupported("treadle has no rule for it")
         if any(isinstance(argument, Number) for argument in args):
-            return self._of_numbers(name, args)
+            return self.importer.with_numbers(lambda: self._of_numbers(name, args), args)
         try:
             return NUMERIC[name](*args)
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -171,17 +221,13 @@ class Interpreter:
 
     def _call_method(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         """Runs a method called through an interface; other calls have been inlined."""
-        graph = inline(args[0].module._c._get_method(node.s("name")).graph)
-        return self.graph(graph, args)
+        self._enter_graph(inline(args[0].module._c._get_method(node.s("name")).graph), args, node)
+        return INSIDE
 
     def _fork(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         self._forks += 1
-        self._scopes.append(f"fork_{self._forks}")
-        try:
-            results = self.graph(inline(node.g("Subgraph")), args)
-        finally:
-            self._scopes.pop()
-        return [Future(results[0] if len(results) == 1 else results)]
+        self._enter_graph(inline(node.g("Subgraph")), args, node, f"fork_{self._forks}")
+        return INSIDE
 
     def _wait(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         return [args[0] if isinstance(args[0], Missing) else args[0].result]
@@ -196,7 +242,8 @@ class Interpreter:
         if isinstance(condition, Number | Box):
             value = condition.value if isinstance(condition, Number) else condition.read()
             return branch(self.importer, value, (yes, no), env, run_block)
-        return self.block(yes if condition else no, env)
+        self._enter(Frame(yes if condition else no, env, node, env), [])
+        return INSIDE
 
     def _loop(self, node: Any, args: list[Any], env: Env) -> list[Any]:
         most, going, *state = args
@@ -209,16 +256,42 @@ class Interpreter:
             found = counted(self.importer, most, state, body, env, run_block)
             if found is not None:
                 return found
-        step = 0
-        while going and step < most:
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                raise Unsupported(f"its loops have more than {MOST_STEPS} iterations")
-            going, *state = self.block(body, env, [step, *state])
-            if isinstance(going, Missing):
-                return [MISSING] * node.outputsSize()
-            step += 1
-        return state
+        if going and self._may_follow_data(body, most, state, env):
+            found = self._repeated(body, (most, going, state), env)
+            if found is not None:
+                return found
+        if not going or most <= 0:
+            return state
+        self._count_step()
+        self._enter(Frame(body, env, node, env, Rounds(0, most)), [0, *state])
+        return INSIDE
+
+    def _may_follow_data(self, body: Any, most: Any, state: list[Any], env: Env) -> bool:
+        """Returns True if the number of iterations depends on data, which shows in sizes alone."""
+        if is_expression(most):
+            return self.importer.follows_data
+        if not condition_depends_on_sizes(body):
+            return False
+        frame = Frame(body, env)
+        frame.start([0, *state])
+        graph = self.importer.b.graph
+        before = len(graph.nodes)
+        with self.importer.elsewhere(graph, Faults()):
+            going, *_ = run_blocks(self.importer, Blocks([frame]).copied(lambda held: held))
+        del graph.nodes[before:]
+        return isinstance(going, Number)
+
+    def _repeated(self, body: Any, loop: tuple[Any, Any, list[Any]], env: Env) -> list[Any] | None:
+        """Adds a loop and returns its results; None if it has to be unrolled."""
+        graph = self.importer.b.graph
+        before = len(graph.nodes)
+        try:
+            return repeat(self.importer, loop, body, env, run_block)
+        except NeedsShapeError:
+            raise
+        except (Fault, TreadleError):
+            del graph.nodes[before:]
+            return None
 
     def _raise(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         raise Fault(f"the script raises {args[0]!r} for these inputs")
@@ -250,9 +323,14 @@ class Interpreter:
         return [names.get(type(args[0]), "?") in kinds]
 
 
-def run_block(importer: Importer, block: Any, env: Env, args: Sequence[Any]) -> list[Any]:
-    """Runs a block with `importer` and returns its results."""
-    return Interpreter(importer).block(block, env, args)
+def run_block(importer: Importer, block: Any, env: Env, args: Sequence[Any], lists: Sequence[str]) -> list[Any]:
+    """Runs a block with `importer` and returns its results, then what it has appended to `lists`."""
+    return Interpreter(importer).block(block, env, args, lists)
+
+
+def run_blocks(importer: Importer, state: Blocks) -> list[Any]:
+    """Runs what is left in `state` and returns the results of the outermost block."""
+    return Interpreter(importer, state.frames).run()
 
 
 def _many(node: Any, result: Any) -> list[Any]:
@@ -271,9 +349,6 @@ def _from_script(schema: Any, number: int, argument: Any) -> Any:
         return MISSING
     return argument
 
-
-_ARGUMENTS = ""
-"""The name in an environment of the arguments of its graph, which the code that called it may hold too."""
 
 _CARRIES_ON = frozenset({"prim::If", "prim::Loop"})
 """Nodes whose arguments are looked at by the nodes of their bodies."""

@@ -12,11 +12,19 @@ from treadle.ops.sizes import known_value
 
 def item(b: Builder, x: Value) -> bool | int | float | Number:
     """Returns the only element of `x`: a Python number if it is known, else a Number known at run time."""
+    known = scalar(x)
+    if not isinstance(known, Number) or x.shape == ():
+        return known
+    return Number(b.reshape(x, []))
+
+
+def scalar(x: Value) -> bool | int | float | Number:
+    """Returns the only element of `x`, a Number if it is not known; `x` is then of rank 0."""
     known = known_value(x)
-    if known is not None:
-        found: bool | int | float = known.reshape(()).item()
-        return found
-    return Number(x if x.shape == () else b.reshape(x, []))
+    if known is None:
+        return Number(x)
+    found: bool | int | float = known.reshape(()).item()
+    return found
 
 
 def truncated_quotient(x: float, y: float) -> int:

@@ -17,8 +17,10 @@ from treadle.errors import InputError, ModelError, ModelFormatError, TreadleErro
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
 from treadle.frontends.torch.calls import Importer
-from treadle.frontends.torch.exported import add_outputs, names_of, start_graph, unique_outputs
-from treadle.frontends.torch.interpreter import Interpreter, Part
+from treadle.frontends.torch.exported import names_of, unique_outputs
+from treadle.frontends.torch.frames import Part
+from treadle.frontends.torch.graphs import add_outputs, start_graph
+from treadle.frontends.torch.interpreter import Interpreter
 from treadle.frontends.torch.source import check_ops, inline
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.graph import Graph
@@ -125,7 +127,7 @@ class _Script:
         """Returns the graph for inputs of these dtypes and shapes."""
         graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
-        importer = Importer(graph, faults, fx.run)
+        importer = Importer(graph, faults, fx.run, defers=True)
         boxes = [Box(value, owner=f"its input {value.name!r}") for value in given]
         arguments = [_filled(argument, boxes) for argument in self._arguments]
         with _readable():

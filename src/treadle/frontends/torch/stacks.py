@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.frontends.faults import Unsupported
-from treadle.frontends.torch.build import Builder
+from treadle.frontends.deferred_nodes import NeedsShapeError
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.rules.shape import select
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.dim import is_expression
@@ -37,6 +38,18 @@ class Stack:
         return [Box(part, owner=ENTRY) if self.depth == 1 else Stack(part, self.depth - 1).entries(b) for part in parts]
 
 
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A list of `count` tensors of `rank` axes that lie in `value` one behind the other along the first axis.
+
+    Their sizes depend on data.
+    """
+
+    value: Value
+    rank: int
+    count: int | Number
+
+
 def stacked(b: Builder, entries: list[Any]) -> Stack:
     """Returns a list of tensors, or of lists of them, as a Stack.
 
@@ -63,14 +76,41 @@ def stacked(b: Builder, entries: list[Any]) -> Stack:
 
 def _stack(b: Builder, tensors: Stack, dim: int = 0) -> Box:
     axis = normalize_axis(dim, b.rank(tensors.value))
+    _require_any(b.shape(tensors.value)[0])
     rest = list(range(1, b.rank(tensors.value)))
     return Box(b.transpose(tensors.value, [*rest[:axis], 0, *rest[axis:]]))
 
 
 def _cat(b: Builder, tensors: Stack, dim: int = 0) -> Box:
     count, *shape = b.shape(tensors.value)
+    _require_any(count)
     axis = normalize_axis(dim, len(shape))
     return Box(b.reshape(_stack(b, tensors, axis).read(), [*shape[:axis], count * shape[axis], *shape[axis + 1 :]]))
+
+
+def _require_any(count: int | Number) -> None:
+    """Raises Fault for a list without tensors, and NeedsShapeError if that is not known."""
+    if isinstance(count, Number):
+        raise NeedsShapeError(count.value)
+    if count == 0:
+        raise Fault("its list has no tensors")
+
+
+def joined(kind: str, args: Sequence[Any]) -> Any:
+    """Returns the result of a node whose first argument is a Joined.
+
+    Raises Unsupported if it does more than join the tensors along their first axis, or count them.
+    """
+    tensors, *rest = args
+    if kind == "aten::len":
+        return tensors.count
+    if kind != "aten::cat" or any(normalize_axis(dim, tensors.rank) for dim in rest):
+        raise Unsupported(
+            "it reads a list to which a loop has appended tensors whose sizes depend on data; "
+            "treadle only joins them along their first axis"
+        )
+    _require_any(tensors.count)
+    return Box(tensors.value)
 
 
 def _length(b: Builder, tensors: Stack) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Complex
@@ -11,11 +13,31 @@ from treadle.graph.value import Value
 Held = Value | Complex
 """The value of a tensor, or its real and imaginary parts."""
 
-Forward = Callable[[Held], Held]
-"""The base's value -> the view's value."""
+Copy = Callable[[Any], Any]
+"""What a tensor holds -> its copy."""
 
-Backward = Callable[[Held, Held], Held]
-"""(the base's value, the view's new value) -> the base's new value."""
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a view follows from its base.
+
+    Attributes:
+        rule: (the base's value, *rest) -> the view's value, or those of all parts.
+        back: (the base's value, the view's new value, *rest) -> the base's new value; None if that is not possible.
+        rest: The other arguments of the op.
+        part: Which of the results of the rule it is, if there are several.
+    """
+
+    rule: Callable[..., Any]
+    back: Callable[..., Held] | None
+    rest: Sequence[Any]
+    part: int | None = None
+
+    def value(self, base: Held) -> Held:
+        """Returns the view of `base`."""
+        found = self.rule(base, *self.rest)
+        made: Held = found if self.part is None else found[self.part]
+        return made
 
 
 class Missing:
@@ -39,8 +61,7 @@ class Box:
     def __init__(self, value: Held, *, owner: str = "") -> None:
         self._value = value
         self._base: Box | None = None
-        self._forward: Forward | None = None
-        self._backward: Backward | None = None
+        self._view: View | None = None
         self._seen = 0
         self._version = 0
         self._invalid = ""
@@ -48,10 +69,10 @@ class Box:
         self._may_share = False
 
     @staticmethod
-    def view(value: Held, base: Box, forward: Forward, backward: Backward | None, *, may_share: bool) -> Box:
+    def view(value: Held, base: Box, view: View, *, may_share: bool) -> Box:
         """Returns a view of `base` with `value`; with `may_share`, PyTorch may have made a copy."""
         box = Box(value)
-        box._base, box._forward, box._backward, box._may_share = base, forward, backward, may_share
+        box._base, box._view, box._may_share = base, view, may_share
         box._seen = base.version()
         return box
 
@@ -80,8 +101,8 @@ class Box:
         """Returns the current value, of complex tensors too. Raises Unsupported if it is unknown."""
         if self._invalid:
             raise Unsupported(self._invalid)
-        if self._base is not None and self._forward is not None and self._base.version() != self._seen:
-            self._value = self._forward(self._base.held())
+        if self._base is not None and self._view is not None and self._base.version() != self._seen:
+            self._value = self._view.value(self._base.held())
             self._seen = self._base.version()
             self._version += 1
         return self._value
@@ -94,16 +115,30 @@ class Box:
             )
             self._base = None
         if self._base is not None:
-            if self._backward is None:
+            if self._view is None or self._view.back is None:
                 raise Unsupported(
                     "it writes in place through a view of a kind treadle cannot follow; write to a .clone()"
                 )
-            self._base.write(self._backward(self._base.held(), value))
+            self._base.write(self._view.back(self._base.held(), value, *self._view.rest))
             self._seen = self._base.version()
         elif self.owner:
             raise Unsupported(f"it writes into {self.owner} in place; treadle never changes it: write to a .clone()")
         self._value = value
         self._version += 1
+
+    def copy(self, copy: Copy) -> Box:
+        """Returns a copy of the tensor, of the one that it is a view of, and of all that they hold."""
+        box = Box(copy(self._value), owner=self.owner)
+        box._version, box._invalid, box._may_share, box._seen = (
+            self._version,
+            self._invalid,
+            self._may_share,
+            self._seen,
+        )
+        if self._base is not None and self._view is not None:
+            box._base = copy(self._base)
+            box._view = replace(self._view, rest=[copy(each) for each in self._view.rest])
+        return box
 
     def invalidate(self, why: str) -> None:
         """Marks the value as unknown, for the reason `why`."""

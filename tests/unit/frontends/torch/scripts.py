@@ -151,17 +151,6 @@ class Halved(nn.Module):
         return torch.tanh(y)
 
 
-class Collecting(nn.Module):
-    """A loop that data end appends to a list."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        parts: list[torch.Tensor] = []
-        while bool(x.sum() > 1):
-            x = x / 2
-            parts.append(x)
-        return torch.stack(parts)
-
-
 class Recurrent(nn.Module):
     """A recurrent network that collects its states: along a new axis, joined, and their number and last one."""
 

@@ -12,7 +12,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Builder, Number
-from treadle.frontends.torch.rules.rule import Operand, Rule, value_of
+from treadle.frontends.torch.rules.rule import Operand, Rule, known_number, require_known, value_of
 from treadle.graph.dim import DimExpr, RealExpr, is_expression, maximum
 from treadle.graph.value import Value
 from treadle.ops.op import Array
@@ -79,8 +79,8 @@ def arange_start(b: Builder, start: float, end: float, dtype: DType | None = Non
 
 
 def arange_step(b: Builder, start: float, end: float, step: float = 1, dtype: DType | None = None, *_: Any) -> Value:
-    if any(isinstance(limit, Number | Value) for limit in (start, end, step)):
-        raise Unsupported("its bounds depend on data")
+    start, end, step = (known_number(bound) for bound in (start, end, step))
+    require_known(start, end, step)
     floats = any(isinstance(limit, float) for limit in (start, end, step))
     if any(map(is_expression, (start, end, step))):
         if floats or any(isinstance(limit, RealExpr) for limit in (start, end, step)):
@@ -93,8 +93,8 @@ def arange_step(b: Builder, start: float, end: float, step: float = 1, dtype: DT
 
 
 def linspace(b: Builder, start: float, end: float, steps: int, dtype: DType | None = None, *_: Any) -> Value:
-    if any(isinstance(number, Number | Value) for number in (start, end, steps)):
-        raise Unsupported("its bounds depend on data")
+    start, end, steps = (known_number(bound) for bound in (start, end, steps))
+    require_known(start, end, steps)
     if any(map(is_expression, (start, end, steps))):
         spaced = _evenly_spaced(b, start, (end - start) / maximum(1, steps - 1), steps)
         return b.cast(spaced, dtype or dtypes.f32)

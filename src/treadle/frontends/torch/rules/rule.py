@@ -7,8 +7,10 @@ from typing import Any
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Number
+from treadle.frontends.torch.scalars import scalar
 from treadle.graph.dim import DimExpr, RealExpr
 from treadle.graph.value import Value
 
@@ -35,6 +37,18 @@ def _category(operand: Operand) -> int:
     if isinstance(operand, int | float | DimExpr | RealExpr):
         return 1 if isinstance(operand, int | DimExpr) else 2
     return _CATEGORIES[(operand.value if isinstance(operand, Number) else operand).known_dtype.kind]
+
+
+def known_number(operand: Any) -> Any:
+    """Returns the element of a value of rank 0 if it is known; what is no such value as it is."""
+    return scalar(operand) if isinstance(operand, Value) else operand
+
+
+def require_known(*bounds: Any) -> None:
+    """Raises NeedsShapeError for numbers that only a run knows."""
+    values = [bound.value for bound in bounds if isinstance(bound, Number)]
+    if values:
+        raise NeedsShapeError(*values, what="its bounds depend on data")
 
 
 def common(*operands: Operand) -> DType:
