@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from treadle import forking
@@ -138,4 +137,4 @@ class _Opened(NamedTuple):
 
     def model(self, options: Callable[[], Options]) -> OpenModel:
         """Return what its plans are compiled of."""
-        return OpenModel(lambda: replace(self.load(), inputs=self.inputs), self.inputs, options)
+        return OpenModel(lambda: self.load().with_inputs(self.inputs), self.inputs, options)

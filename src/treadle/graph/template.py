@@ -31,3 +31,7 @@ class Template:
     build: Callable[[Sequence[Form]], Graph]
     builds_open: bool = False
     dims: OpenDims = NOTHING
+
+    def with_inputs(self, inputs: tuple[Value, ...]) -> Template:
+        """Return it with more known of its inputs."""
+        return Template(self.name, inputs, self.outputs, self.build, self.builds_open, self.dims)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +296,7 @@ def test_ops_on_open_sizes(name: str) -> None:
     ]
     dims = (dim for each in inputs for dim in each.shape)
     sizes = dict(zip(dims, (size for arg in args for size in arg.shape), strict=True))
-    opened = replace(template, inputs=tuple(inputs))
+    opened = template.with_inputs(tuple(inputs))
     plan = compile_open(opened, Options(target=detect()), [each.name for each in template.outputs], sizes)
     if isinstance(plan, PerSize):
         assert plan.reason
