@@ -21,8 +21,9 @@ from treadle.plan_store import Restored
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of this test's own."""
+    """A cache folder of this test's own, for models that this process compiles."""
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TREADLE_OUT_OF_PROCESS", "off")
     return tmp_path / "cache"
 
 

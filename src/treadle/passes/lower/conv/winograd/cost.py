@@ -120,7 +120,6 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
     vectors = shape.channels * method.out_groups * method.blocks.vectors
     factors = prod(method.used_factors)
     weight_bytes = vectors * target.vector_bytes * (prod(shape.kernel) if method.section_blocks else factors)
-    latency_ns = machine.l3_latency_ns if weight_bytes <= target.last_cache else machine.memory_latency_ns
     return (
         shape.images * down * across,
         method.blocks.least,
@@ -140,8 +139,8 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
         weight_bytes,
         target.vector_bytes,
         target.l2,
-        max(1.0 / (machine.l3_bytes_per_ns * machine.fma_ns), _streamed_byte(target, machine.l3_latency_ns)),
-        _streamed_byte(target, latency_ns),
+        max(1.0 / (machine.l3_bytes_per_ns * machine.fma_ns), _streamed_byte(target)),
+        _streamed_byte(target),
         machine.wake_ns / machine.fma_ns,
         1.0 / machine.fma_ns,
         machine.sums_in_flight,
@@ -154,12 +153,13 @@ def _first_byte(target: Target, *, streamed: bool) -> float:
     return 1.0 / ((machine.memory_shared_bytes_per_ns if streamed else machine.l3_bytes_per_ns) * machine.fma_ns)
 
 
-def _streamed_byte(target: Target, latency_ns: float) -> float:
-    """Returns the cost of a byte of a stream whose lines arrive so long after they were asked for.
+def _streamed_byte(target: Target) -> float:
+    """Returns the cost of a byte of a stream from L3.
 
-    A core has only so many lines in flight, so the latency bounds how fast they arrive (Little's law).
+    A core has only so many lines in flight, so L3's latency bounds how fast they arrive (Little's law).
     """
-    return latency_ns / (_LINES_IN_FLIGHT * LINE * target.machine.fma_ns)
+    machine = target.machine
+    return machine.l3_latency_ns / (_LINES_IN_FLIGHT * LINE * machine.fma_ns)
 
 
 def _transform_cost(method: Method, per_point: tuple[float, float]) -> float:
