@@ -113,6 +113,7 @@ def _plain(found: Any) -> Any:
     return found.tolist() if hasattr(found, "tolist") else found
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated:DeprecationWarning")
 @pytest.mark.parametrize(("call", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_answers_are_those_of_pytorch(call: Callable[[Any], Any], wanted: Any) -> None:
     assert _plain(call(ours)) == wanted
