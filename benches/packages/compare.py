@@ -3,8 +3,8 @@
     scripts/test_packages --bench [--threads 1,2] [--rounds 15] [--only PROGRAM,...] [--json FILE]
 
 Each program runs in two processes that take turns; the one that waits is stopped. A number of threads is a number of
-CPUs that both processes may use. Times are medians. `ratio` is onnxruntime's time by treadle's; the last line of a
-number of threads has the geometric mean of the ratios.
+CPUs that both processes, with all their threads, may use: see keep_to() of the driver. Times are medians. `ratio` is
+onnxruntime's time by treadle's; the last line of a number of threads has the geometric mean of the ratios.
 
 A load is from the start of the process, so with all imports, to the end of the first answer; its CPU time is also that
 of a process that compiles. Before the processes that take turns, `--loads` others load and end, by turns, too; the
@@ -53,7 +53,9 @@ class Program(StoppedProcess):
 
 def start(way: str, name: str, threads: int, cache: str) -> Program:
     """Starts a program and stops it once it has answered."""
-    command = [sys.executable, *WAYS[way], DRIVER, name, str(threads)]
+    # The CPUs are set before Python starts: libraries count them when they are imported.
+    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
+    command = ["taskset", "--cpu-list", cpus, sys.executable, *WAYS[way], DRIVER, name, str(threads)]
     begin = time.perf_counter()
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,

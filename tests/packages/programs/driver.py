@@ -77,14 +77,23 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+def keep_to(cpus: set[int]) -> None:
+    """Let all threads of the process run on these CPUs alone: onnxruntime pins its own to CPUs that are not allowed."""
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), cpus)
+
+
 def main(program: str, cpus: int | None) -> None:
     """Run `program` on this many CPUs; None: all that the process has."""
+    own = set(sorted(os.sched_getaffinity(0))[:cpus])
     if cpus is not None:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
+        keep_to(own)
     folder = Path(__file__).parent
     sys.path.insert(0, str(folder))
     answers = runpy.run_path(str(folder / f"{program}.py"))["prepare"]()
     print(json.dumps({"answers": answers(), "load_cpu_s": cpu_seconds()}), flush=True)
+    if cpus is not None:
+        keep_to(own)
     for _ in sys.stdin:
         start = time.perf_counter()
         answers()
