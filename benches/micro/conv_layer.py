@@ -26,20 +26,22 @@ from treadle.plan.target import Target
 def layer_shape(name: str) -> ConvShape:
     """Parses CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, a layer with a kernel of 3x3.
 
-    A suffix such as k1x7 gives another kernel, s2 at the end gives strides of 2. Padding keeps the input's size where
-    strides are 1.
+    SIZE is that of a square image, or HEIGHT:WIDTH. A suffix such as k1x7 gives another kernel, s2 at the end gives
+    strides of 2. Padding keeps the input's size where strides are 1.
     """
     name, _, given = name.partition("s")
     stride = int(given or 1)
     numbers, _, other = name.partition("k")
-    channels, size, outputs, images = (*(int(number) for number in numbers.split("x")), 1)[:4]
+    channels, given_size, outputs, *more = numbers.split("x")
+    height, _, width = given_size.partition(":")
+    size = int(height), int(width or height)
     down, across = (int(taps) for taps in other.split("x")) if other else (3, 3)
     return ConvShape(
-        images=images,
-        channels=channels,
-        size=(size, size),
-        outputs=outputs,
-        out_size=(-(-size // stride), -(-size // stride)),
+        images=int(more[0]) if more else 1,
+        channels=int(channels),
+        size=size,
+        outputs=int(outputs),
+        out_size=(-(-size[0] // stride), -(-size[1] // stride)),
         kernel=(down, across),
         strides=(stride, stride),
         dilations=(1, 1),

@@ -3,9 +3,9 @@
     python -m benches.micro.winograd [--isa ISA] [--rounds N] [--tilings N] [LAYER...]
 
 A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, then k1x7 or the like for another kernel than 3x3, and
-s2 for strides of 2. Prints the shortest times with all operands still in the caches (warm), and with nothing but the
-input there (cold), as in a model whose weights exceed them. With --tilings, the N best methods by the cost model are
-measured instead of the one that it chooses.
+s2 for strides of 2. SIZE is that of a square image, or HEIGHT:WIDTH. Prints the shortest times with all operands still
+in the caches (warm), and with nothing but the input there (cold), as in a model whose weights exceed them. With
+--tilings, the N best methods by the cost model are measured instead of the one that it chooses.
 """
 
 from __future__ import annotations
