@@ -1,4 +1,4 @@
-"""Which graphs can be bodies of branches and loops that the native core runs."""
+"""Which graphs can be bodies of branches and loops that the native core runs, and what is known of their values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ def needs_python(graph: Graph) -> bool:
     return strings or any(node.op == "call" for node in all_nodes(graph))
 
 
+def is_known(value: Value) -> bool:
+    """Return whether the shape of `value` has numbers and expressions of sizes alone."""
+    return value.shape is not None and is_static(value.shape)
+
+
 def knows_sizes(graph: Graph) -> bool:
     """Return whether all shapes in a graph are known, and in the bodies of its nodes."""
-    values = (value for node in all_nodes(graph) for value in node.outputs)
-    return all(value.shape is not None and is_static(value.shape) for value in values)
+    return all(is_known(value) for node in all_nodes(graph) for value in node.outputs)
 
 
 def same_forms(values: Sequence[Value], others: Sequence[Value]) -> bool:

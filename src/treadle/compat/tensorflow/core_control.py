@@ -15,16 +15,15 @@ from treadle.compat.tensorflow.program import closure
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.errors import ShapeError
-from treadle.frontends.core_bodies import needs_python
+from treadle.frontends.core_bodies import is_known, needs_python
 from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given
-from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, is_known
+from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS
 from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
 from treadle.frontends.tensorflow.emitter import info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
 from treadle.graph.graph import Graph, unlink
-from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.ops.op import Info
 
@@ -292,4 +291,4 @@ def _read(e: StageEmitter, op: Operation, variables: Sequence[Any]) -> list[Valu
 
 
 def _is_usable(value: Value) -> bool:
-    return value.dtype is not dtypes.string and value.shape is not None and is_static(value.shape)
+    return value.dtype is not dtypes.string and is_known(value)

@@ -9,7 +9,7 @@ from functools import partial
 
 from treadle.dtypes import DType, string
 from treadle.errors import TreadleError
-from treadle.frontends.core_bodies import needs_python, same_forms
+from treadle.frontends.core_bodies import is_known, needs_python, same_forms
 from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given, later_body
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, expanded
@@ -27,7 +27,7 @@ from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.frontends.tensorflow.switches import branch_parts, without_switches
 from treadle.frontends.tensorflow.tensor_arrays import arrays_as_lists
 from treadle.graph.graph import Graph
-from treadle.graph.shape import StaticShape, is_static
+from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form as Given
 from treadle.graph.template import Template
 from treadle.graph.value import Value
@@ -402,11 +402,6 @@ def _constants(given: Mapping[Ref, Value]) -> Hashable:
     return tuple((ref, array.dtype.str, array.shape, array.tobytes()) for ref, array in arrays)
 
 
-def is_known(value: Value) -> bool:
-    """Return whether the shape of `value` has numbers and expressions of sizes alone."""
-    return value.shape is not None and is_static(value.shape)
-
-
 def result_names(count: int) -> list[str]:
     """Return the names of so many results of a body."""
     return [f"result {at}" for at in range(count)]
@@ -424,9 +419,7 @@ def _shapes(graph: Graph | None) -> list[StaticShape | None]:
     """Return the shapes of the results of `graph`; None for unknown ones."""
     if graph is None:
         return []
-    return [
-        value.static_shape if value.shape is not None and is_static(value.shape) else None for value in graph.outputs
-    ]
+    return [value.static_shape if is_known(value) else None for value in graph.outputs]
 
 
 def prepared_function(library: Library, name: str) -> Body:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from treadle.dtypes import DType, from_numpy
 from treadle.errors import TreadleError
+from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, ordered
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.control import DeferredNode, DeferredPart
-from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, ControlNodes, Env, is_known, result_names
+from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, ControlNodes, Env, result_names
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
 from treadle.frontends.tensorflow.deferred_parts import add_deferred_part, asked_operand

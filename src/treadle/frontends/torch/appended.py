@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from treadle.frontends.core_bodies import is_known
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.stacks import Joined, Stack
-from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 
 
@@ -22,7 +22,7 @@ def put_stack(b: Builder, env: dict[str, Any], entries: list[Any], value: Value,
     Each entry is a list that is `depth` deep, or a tensor for 1.
     """
     rest = item.static_shape[1:]
-    if value.shape is not None and is_static(value.shape):
+    if is_known(value):
         rounds, each = value.static_shape[:2]
         flat = b.reshape(value, [rounds * each, *rest])
     else:

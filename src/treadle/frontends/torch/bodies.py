@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dtypes import DType
+from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import given
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch.build import Builder, Number
@@ -19,7 +20,6 @@ from treadle.frontends.torch.stacks import Joined, Stack, stacked
 from treadle.frontends.torch.tensor import Box, Missing
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
-from treadle.graph.shape import is_static
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.deferred import Build, DeferredNodes
@@ -205,7 +205,7 @@ def _stacked(b: Builder, added: Any) -> tuple[Value, Appended]:
     """Returns what a body has appended to a list as one value, and its form."""
     if isinstance(added, list) and all(isinstance(entry, Box) for entry in added):
         values = [entry.read() for entry in added]
-        if not all(value.shape is not None and is_static(value.shape) for value in values):
+        if not all(map(is_known, values)):
             return values[0] if len(values) == 1 else b.add("concat", *values, axis=0), Appended(0, len(added))
     stack = added if isinstance(added, Stack) else stacked(b, added)
     return stack.value, Appended(stack.depth, 1 if isinstance(added, Stack) else len(added))

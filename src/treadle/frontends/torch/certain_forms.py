@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.errors import TreadleError
+from treadle.frontends.core_bodies import is_known
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
-from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.ops.certain import certain_infos
 from treadle.ops.op import Info
@@ -41,7 +41,3 @@ def certain_forms(graph: Graph, values: Sequence[Value]) -> dict[Value, Info]:
         value: Info(value.known_dtype, value.static_shape if is_known(value) else found[value].shape)
         for value in values
     }
-
-
-def is_known(value: Value) -> bool:
-    return value.shape is not None and is_static(value.shape)

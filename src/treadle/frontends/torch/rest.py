@@ -10,12 +10,13 @@ import numpy as np
 
 from treadle.dtypes import DType
 from treadle.errors import ModelError
+from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import NeedsShapeError, add_deferred, given
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch.bodies import as_result, filled, same_structure, with_holes
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.calls import Importer
-from treadle.frontends.torch.certain_forms import certain_forms, is_known
+from treadle.frontends.torch.certain_forms import certain_forms
 from treadle.frontends.torch.frames import Place, State
 from treadle.frontends.torch.scalars import scalar
 from treadle.graph.dim import hint_of, is_expression
