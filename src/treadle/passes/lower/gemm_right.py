@@ -158,10 +158,10 @@ def packed_bytes(ctx: LowerContext, product: Operands, width: int, split: SplitF
     def panels(data: Array) -> Array:
         matrices = matrices_of(b, data, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
-        packed = pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
         if split is not None:
-            packed[0, :, 1:] = split.panels
-            return np.concatenate([packed.reshape(-1), split.remainders]) if split.entries else packed
+            whole = np.concatenate([pack_panels(start, width), split.panels[None]], axis=2)
+            return np.concatenate([whole.reshape(-1), split.remainders]) if split.entries else whole
+        packed = pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
         if pairs:
             packed[..., 1:, :] = split_pairs(packed[..., 1:, :], pairs)
         return packed
