@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
-from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def requests(name: str, model: str, threads: int, kind: str, folder: str) -> tup
     run, version, compiles = ENGINES[name](model, threads, False)
     before = compiles()
     made = KINDS[kind]
-    turns = numbers()
+    turns = itertools.count()
 
     def answer(turn: Sequence[tuple[int, list[int]]]) -> dict[str, Any]:
         run(made.feed(0, made.warm_up(next(turns))))

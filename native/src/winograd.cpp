@@ -57,8 +57,8 @@ double input_cost(const WinogradRequest& request, std::int64_t tiles, std::int64
     return cost + request.call_cost + bytes * kPasses * request.l3_byte_cost * share;
 }
 
-// Returns what reading the weights again for all groups of tiles but the first adds to their products, which cost
-// `product` with the first. The longer the reads, the less of them the products hide.
+// Returns what reading the weights again adds to the products, which cost `product` in all groups of tiles. The first
+// group does not read them again. The longer the reads, the less of them the products hide.
 double reread_cost(const WinogradRequest& request, double product, std::int64_t groups) {
     const double weights = real(request.weight_bytes);
     if (groups == 1 || 2 * weights <= real(request.l2)) return 0.0;

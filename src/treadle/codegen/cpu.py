@@ -32,6 +32,10 @@ class Kind(NamedTuple):
     family: int
     models: Container[int]
 
+    def includes(self, cpu: CpuId) -> bool:
+        """Returns whether `cpu` is one of them."""
+        return (self.vendor, self.family) == (cpu.vendor, cpu.family) and cpu.model in self.models
+
 
 KINDS = (
     Kind("zen4", "avx512", "AuthenticAMD", 25, {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}),
@@ -77,7 +81,6 @@ def machine_for(cpu: CpuId | None, isa: str, best: str) -> str:
     """
     if cpu is not None and isa == best:
         for kind in KINDS:
-            same_family = (kind.isa, kind.vendor, kind.family) == (isa, cpu.vendor, cpu.family)
-            if same_family and cpu.model in kind.models:
+            if kind.isa == isa and kind.includes(cpu):
                 return kind.name
     return GENERIC[isa]

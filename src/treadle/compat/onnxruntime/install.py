@@ -89,7 +89,7 @@ def uninstall() -> None:
 
 
 class _Finder:
-    """Finds the stand-ins for programs that import them anew, or reload them.
+    """Finds the stand-ins when a program reloads onnxruntime, or imports it again after removing it.
 
     No subclass of MetaPathFinder: importlib.abc imports much.
     """

@@ -1,4 +1,4 @@
-"""The state of an interpreter: the blocks that it is inside of, and copies of what the rest of them reads."""
+"""The state of an interpreter: its stack of blocks, and copies of what the rest of these blocks reads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Future:
 
 
 class State(Protocol):
-    """The state of what runs a program."""
+    """The state of an interpreter of a program."""
 
     def copied(self, swap: Swap) -> State:
         """Return a copy that shares nothing with this one that is changed later.
@@ -213,7 +213,7 @@ def copied_frames(frames: Sequence[Frame], swap: Swap) -> list[Frame]:
 
 
 def copied(held: Any, swap: Swap, memo: dict[int, tuple[Any, Any]]) -> Any:
-    """Return a copy of what an environment holds. What is one object remains one."""
+    """Return a copy of an object of an environment. Names that share an object share its copy."""
     found = memo.get(id(held))
     if found is not None:
         return found[1]

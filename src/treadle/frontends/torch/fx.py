@@ -64,7 +64,7 @@ def _result_of(module: fx.GraphModule) -> Any:
 
 
 def _go_on(importer: Importer, state: _Program) -> list[Any]:
-    """Runs what is left and returns its results.
+    """Runs the remaining nodes and returns the results of the graph.
 
     What reads a size that depends on data, and all that follows it, becomes one node, if the graph is the outermost.
     """

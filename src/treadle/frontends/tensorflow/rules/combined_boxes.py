@@ -23,7 +23,7 @@ def combined(
 ) -> list[Value]:
     """Return boxes, scores, classes and how many are found, of each image; zeros stand behind what is found.
 
-    The scores of what is found lie in an array with one for each class and box: no size depends on how many these are.
+    Scores are kept in an array with an element for each class and box, so no size depends on how many boxes are found.
     Raises ValueError for other shapes.
     """
     batch, count, kinds, four = _dims(e, boxes)
