@@ -42,6 +42,7 @@ def measure(target: Target, budget: float, rounds: int) -> Figures:
     kernels, cpus = Kernels(target, budget), len(os.sched_getaffinity(0))
     vector, near = target.vector_bytes, _L3_ROOM * target.l2
     far = max(_LEAST_MEMORY_BYTES, 2 * target.l3)
+    read, moved = vector / kernels.loads(far), 2 * vector / kernels.copies(far)
     fma = min(kernels.multiply_adds(sums) for sums in range(8, target.registers - 2, 2))
     found = {
         "fma_ns": fma,
@@ -55,8 +56,9 @@ def measure(target: Target, budget: float, rounds: int) -> Figures:
         "l2_bytes_per_ns": vector / kernels.loads(target.l2 // 2),
         "l3_bytes_per_ns": 2 * vector / kernels.copies(near),
         "l3_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(near, cpus),
-        "memory_bytes_per_ns": 2 * vector / kernels.copies(far),
+        "memory_bytes_per_ns": moved,
         "memory_shared_bytes_per_ns": 2 * vector / kernels.shared_copies(far, cpus),
+        "stream_share": min(1.0, read / moved),
         "call_ns": _call_ns(rounds),
         "chunk_ns": kernels.draws(),
         "line_ns": kernels.passes(),

@@ -45,6 +45,8 @@ class MachineModel:
         l3_shared_bytes_per_ns: The same while all cores do.
         memory_bytes_per_ns: Reading and writing memory, while other cores do not.
         memory_shared_bytes_per_ns: The same while all cores do.
+        stream_share: The part of `memory_bytes_per_ns` at which a core reads memory in order, 0 to 1. Several streams
+            read the rest where CPUs prefetch each of them too late.
         call_ns: Calling a kernel.
         chunk_ns: Drawing a chunk that no other worker draws at the time.
         line_ns: Reading a cache line that another core has written.
@@ -67,6 +69,7 @@ class MachineModel:
     l3_shared_bytes_per_ns: float
     memory_bytes_per_ns: float
     memory_shared_bytes_per_ns: float
+    stream_share: float
     call_ns: float
     chunk_ns: float
     line_ns: float
@@ -162,7 +165,7 @@ def _model(data: dict[str, Any], fault: Callable[[str, str, Any], MachineFileErr
     for which, figure in figures.items():
         if not isinstance(figure, list) or len(figure) != 2 or str(figure[1]) not in sources:
             raise fault(which, f"[number, one of {', '.join(sources)}]", figure)
-        most = 1.0 if which == "l3_share" else 1e9
+        most = 1.0 if which.endswith("_share") else 1e9
         if type(figure[0]) not in (int, float) or not 0 < figure[0] <= most:
             raise fault(which, f"a number above 0 and at most {most:g}", figure[0])
     return MachineModel(name, isa, **{figure: float(number) for figure, (number, _) in figures.items()})

@@ -16,6 +16,7 @@ from treadle.passes.lower import gemm_tiles
 from treadle.passes.lower.gemm_tiles import Tile, choose_parts
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.register_block import UNROLL
+from treadle.plan.machine import machine_model
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -26,6 +27,8 @@ BIAS_RESIDUAL_GELU = Expr(
     (Step("add", (0, 1), f32), Step("add", (3, 2), f32), Step("erf", (4,), f32), Step("mul", (4, 5), f32)),
     (6,),
 )
+SLOW_STREAMS = replace(machine_model("generic"), stream_share=0.5)
+"""A machine on which several streams read memory faster than one."""
 STEPS = 32
 """A part of the depth in these tests, in elements of four bytes."""
 
@@ -139,6 +142,7 @@ def test_panels_of_a_single_block_by_turns(rows: int, columns: int, epilogue: st
     """
     Sums go on from part to part, so short parts of several panels give the bits of whole panels one after the other.
     """
+    target = replace(target, model="", digest="")  # the generic machine, on which one stream is slow
     depth = 4 * STEPS - 2
     expr = FEW_ROWS_EPILOGUES[epilogue]
     operands = [numbers(columns, seed=2), numbers(rows, columns, seed=3)][
@@ -165,19 +169,24 @@ def test_parts_are_even_and_cover_the_depth() -> None:
     cut."""
     many = Tile((6,), 10, 10, 2)
     for depth in range(1, 1000):
-        parts = choose_parts(depth, 4, many, 20, 16, packed=True)
+        parts = choose_parts(depth, 4, many, 20, 16, SLOW_STREAMS, packed=True)
         assert parts.length == depth if depth < 2 * STEPS else parts.length <= STEPS and parts.length % 16 == 0
         assert parts.several == (parts.length < depth)
         assert parts.panels == 20
         assert depth - (-(-depth // parts.length) - 1) * parts.length > 0
-    assert choose_parts(1000, 4, Tile((6,), 1, 1, 2), 20, 16, packed=False).length == 1000
+    assert choose_parts(1000, 4, Tile((6,), 1, 1, 2), 20, 16, SLOW_STREAMS, packed=False).length == 1000
 
 
 def test_parts_of_a_single_block_are_short_turns_of_several_panels() -> None:
     for depth in (1, 7, 40, 1000):
-        parts = choose_parts(depth, 4, Tile((1,), 1, 1, 2), 20, 8, packed=True)
+        parts = choose_parts(depth, 4, Tile((1,), 1, 1, 2), 20, 8, SLOW_STREAMS, packed=True)
         assert parts.several == (parts.length < depth)
         assert parts.length == min(depth, 8)
         assert parts.length % UNROLL == 0 or parts.length == depth
         assert (parts.panels, parts.share) == (gemm_tiles.STREAMS, 1.0)
-    assert choose_parts(1000, 4, Tile((1,), 1, 1, 2), 3, 8, packed=True).panels == 3
+    assert choose_parts(1000, 4, Tile((1,), 1, 1, 2), 3, 8, SLOW_STREAMS, packed=True).panels == 3
+
+
+def test_a_single_block_takes_whole_panels_where_one_stream_keeps_memory_busy() -> None:
+    fast = replace(SLOW_STREAMS, stream_share=1.0)
+    assert not choose_parts(1000, 4, Tile((1,), 1, 1, 2), 20, 8, fast, packed=True).several

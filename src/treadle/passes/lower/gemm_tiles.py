@@ -51,10 +51,14 @@ PART_BLOCKS = 16
 """Fewer blocks of rows fit L2 beside a panel of the whole depth."""
 
 STREAMS = 4
-"""Panels that a single block multiplies by turns. More are hardly faster (python -m benches.micro.gemm "few rows")."""
+"""Panels that a single block multiplies by turns where one stream from memory is slow. More are hardly faster
+(python -m benches.micro.gemm "few rows")."""
 
 STREAM_BYTES = 512
 """Of a panel that are read in each turn."""
+
+_WHOLE_STREAM = 0.9
+"""The part of the memory's bandwidth from which on one stream is as fast as several: turns take time too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +215,21 @@ class Parts:
         return cls(depth, 1, several=False, share=1.0)
 
 
-def choose_parts(depth: int, size: int, tile: Tile, panels: int, lanes: int, *, packed: bool) -> Parts:
+def choose_parts(
+    depth: int, size: int, tile: Tile, panels: int, lanes: int, machine: MachineModel, *, packed: bool
+) -> Parts:
     """The parts of a product of `panels` panels whose factors come from memory; `packed`: the right one is a constant.
 
     Elements have `size` bytes. Where there are many blocks of rows, what a chunk reads of both factors for one part
     stays in L2, however deep the product is. A single block reads each panel once, and waits for memory: short parts of
-    several panels are several streams from it. There is one part where neither helps, and where the depth is open
-    or 0. Parts have one length; the last one may be shorter.
+    several panels are several streams from it, where one does not keep it busy. There is one part where neither helps,
+    and where the depth is open or 0. Parts have one length; the last one may be shorter.
     """
     if is_expression(depth) or depth == 0:
         return Parts.whole(depth)
     long, blocks = long_part(depth, size, lanes), tile.blocks
     short = -(-STREAM_BYTES // (tile.vectors * lanes * size * UNROLL)) * UNROLL
-    if not packed or short >= depth:
+    if not packed or short >= depth or machine.stream_share >= _WHOLE_STREAM:
         short = depth
     if not is_expression(blocks):
         if blocks == 1:

@@ -236,7 +236,7 @@ def _choose_tiling(
     streams = product.b.value.is_constant or (not is_expression(moved) and moved > target.last_cache)
     parts = Parts.whole(depth)
     if streams and each != 4:
-        parts = choose_parts(depth, dtype.size, tile, panels, lanes, packed=product.b.value.is_constant)
+        parts = choose_parts(depth, dtype.size, tile, panels, lanes, ctx.machine, packed=product.b.value.is_constant)
     block_ns = panel_ns / tile.blocks
     grid = choose_grid(
         tile, panels, product.batches, block_ns, a_bytes, b_bytes, target, copies=copies, share=parts.share
