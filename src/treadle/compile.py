@@ -421,6 +421,18 @@ def runner_of(session: Session) -> Runner:
     return session._runner  # noqa: SLF001 - this module's own class
 
 
+def count_compiles(session: Session, counter: CompileCounter) -> None:
+    """Let `counter` count the plans of `session` too, for facades."""
+    session._compiler.count_in(counter)  # noqa: SLF001 - this module's own class
+
+
+def runs_in_stages(session: Session) -> bool:
+    """Return whether a plan of `session` has Python between its parts, for facades."""
+    from treadle.driver import Staged
+
+    return any(isinstance(plan, Staged) for plan in runner_of(session).plans.all())
+
+
 def written_forms(session: Session) -> WrittenForms:
     """Return what runs the model of `session` on buffers that are both an input and an output, for facades."""
     return session._written  # noqa: SLF001 - this module's own class

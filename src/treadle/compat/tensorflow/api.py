@@ -227,8 +227,25 @@ class TopKV2(NamedTuple):
     indices: Any
 
 
+class Unique(NamedTuple):
+    """What tf.unique returns."""
+
+    y: Any
+    idx: Any
+
+
+class UniqueWithCounts(NamedTuple):
+    """What tf.unique_with_counts returns."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
 RESULT_TYPES: dict[str, Callable[..., Any]] = {
     "nn.top_k": TopKV2,
+    "unique": Unique,
+    "unique_with_counts": UniqueWithCounts,
     "nn.moments": lambda *both: both,
     "nn.fused_batch_norm": lambda *three: three,
 }

@@ -18,7 +18,7 @@ from treadle.compat.tensorflow.assertions import Assert
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.core_control import add_branch, add_loop
 from treadle.compat.tensorflow.dispatch import call
-from treadle.compat.tensorflow.func_graph import Subgraph, effects_of
+from treadle.compat.tensorflow.func_graph import Subgraph, effects_of_parts
 from treadle.compat.tensorflow.graph import Operation, operation_of
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.stage import Function
@@ -124,7 +124,7 @@ def cond(
         lambda e, v: add_branch(e, op, v, yes, no) or e.python(op, v, choose),
         name or "cond",
         outputs=infos,
-        attrs=effects_of(yes, no),
+        attrs=effects_of_parts(yes, no),
     )
     return _structured_outputs(yes.graph.structure, op)
 
@@ -299,7 +299,7 @@ def while_loop(
         lambda e, v: add_loop(e, op, v, test, step, limit, split) or e.python(op, v, repeat),
         name or "while",
         outputs=[describe(*kind) for kind in kinds],
-        attrs=effects_of(test, step),
+        attrs=effects_of_parts(test, step),
     )
     return nest.pack_sequence_as(loop_vars, op.outputs)
 

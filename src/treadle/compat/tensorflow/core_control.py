@@ -7,33 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 from treadle import dtypes
-from treadle.compat.tensorflow.deferred_ops import add_deferred_ops
-from treadle.compat.tensorflow.errors import OpError
+from treadle.compat.tensorflow.deferred_ops import REASONS, NeedsPythonError, emit_ops, require_core
+from treadle.compat.tensorflow.effects import closure
 from treadle.compat.tensorflow.func_graph import Subgraph
 from treadle.compat.tensorflow.graph import Operation
-from treadle.compat.tensorflow.program import closure
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
+from treadle.dtypes import DType
 from treadle.errors import ShapeError
 from treadle.frontends.core_bodies import is_known, needs_python
-from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given
-from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS
+from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given, later_body
 from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
+from treadle.frontends.tensorflow.core_lists import drop_unread_lists
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
 from treadle.frontends.tensorflow.emitter import info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
 from treadle.frontends.tensorflow.node import Node
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.value import Value
+from treadle.ops.deferred import DeferredNodes
 from treadle.ops.op import Info
-
-
-class _NeedsPythonError(Exception):
-    """A body has a Python step, or a shape in it is not known."""
-
-
-_REASONS = (_NeedsPythonError, NeedsShapeError, OpError, *OPERAND_ERRORS)
-"""Why a body cannot be a graph of core nodes. Python then runs it, and raises what is wrong."""
 
 
 def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Subgraph, no: Subgraph) -> Any:
@@ -44,7 +37,7 @@ def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Sub
     test, *given = values
     if not decides(test) or not op.outputs or not all(map(_is_usable, given)):
         return None
-    count = len(yes.captured)
+    count, refused = len(yes.captured), len(e.refusals)
     try:
         sides = [_Body(e, given) for _ in (yes, no)]
         for body, side, captured in zip(sides, (yes, no), (slice(count), slice(count, None)), strict=True):
@@ -54,13 +47,57 @@ def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Sub
         graphs = [body.with_variables(variables) for body in sides]
         read = _read(e, op, variables)
         kinds = [tensor.dtype.core for tensor in op.outputs]
-        if not agree(graphs[0], graphs[1], kinds) and not (
-            has_numbers(given) and may_be_core(graphs[0], graphs[1], kinds)
-        ):
-            return None
-    except _REASONS:
+        if not agree(graphs[0], graphs[1], kinds):
+            if not may_be_core(graphs[0], graphs[1], kinds) or (read and not has_numbers(given)):
+                return None
+            if not has_numbers(given):
+                places = ((yes, slice(count)), (no, slice(count, None)))
+                graphs = [_side_made_later(e, side, given, captured, kinds) for side, captured in places]
+    except REASONS:
+        del e.refusals[refused:]
         return None
     return e.add_many("branch", [test, *given, *read], len(op.outputs), yes=graphs[0], no=graphs[1])
+
+
+def _side_made_later(
+    e: StageEmitter, side: Subgraph, values: Sequence[Value], captured: slice, kinds: Sequence[DType]
+) -> Graph:
+    """Return a side of a branch on `values`, of which it captures some, as a body that is made once sizes are known."""
+    tensors: list[Tensor | None] = [None] * len(values)
+    tensors[captured] = side.graph.captures.values()
+
+    def build(infos: Sequence[Info]) -> Graph:
+        return _built(e, side, tensors, infos, side.graph.results)
+
+    return later_body(e.name, values, DeferredNodes(build, kinds))
+
+
+def _built(
+    e: StageEmitter,
+    subgraph: Subgraph,
+    tensors: Sequence[Tensor | None],
+    infos: Sequence[Info],
+    wanted: Sequence[Tensor],
+) -> Graph:
+    """Return a graph that computes `wanted` from operands of which this is known, each of them one of `tensors`.
+
+    None among these is an operand that is not read. Raises ShapeError, and notes a refusal if Python is needed.
+    """
+    inner = e.inside()
+    pairs = [
+        (tensor, given(inner, f"operand {at}", info))
+        for at, (tensor, info) in enumerate(zip(tensors, infos, strict=True))
+    ]
+    try:
+        made = _emit(inner, subgraph, {tensor: value for tensor, value in pairs if tensor is not None}, wanted)
+        inner.finish(made, [f"result {at}" for at in range(len(made))])
+        drop_unread_lists(inner.graph)
+        require_core(inner)
+    except REASONS as error:
+        if isinstance(error, NeedsPythonError | NeedsShapeError):
+            e.refusals.append(f"{e.name}: {error}")
+        raise ShapeError(str(error)) from error
+    return inner.graph
 
 
 def add_loop(
@@ -80,20 +117,21 @@ def add_loop(
     count, tested = len(op.outputs), len(test.captured)
     if len(step.graph.results) != count + 1:
         return None
-    name, nodes = e.name, len(e.graph.nodes)
+    name, nodes, refused = e.name, len(e.graph.nodes), len(e.refusals)
     try:
         loop = _Loop(e, [*values[:count], *values[count + tested :]], test, step, split)
         inputs = [*test.graph.parameters, *test.graph.captures.values()]
         (condition,) = _emit(e, test, dict(zip(inputs, values, strict=False)), test.graph.results)
         e.name = name
         found = loop.add(op, condition, limit)
-    except _REASONS:
+    except REASONS:
         found = None
     e.name = name
     if found is None:
         for node in e.graph.nodes[nodes:]:
             unlink(node)
         del e.graph.nodes[nodes:]
+        del e.refusals[refused:]
         return None
     changed, lists = found
     made = {at: e.lists.add(e, Node(name, op.type, []), items) for at, items in lists.items()}
@@ -123,14 +161,14 @@ class _Loop:
         found = {place: e.lists.of(values[place]) for place in used}
         self._items = {place: items for place, items in found.items() if items is not None}
         if len(self._items) < len(found) or not all(map(_is_usable, self._plain)):
-            raise _NeedsPythonError
+            raise NeedsPythonError
 
     def add(self, op: Operation, condition: Value, limit: int | None) -> Any:
-        """Add the loop and return what CoreLoop.add() returns. Raises one of _REASONS."""
+        """Add the loop and return what CoreLoop.add() returns. Raises one of REASONS."""
         split, e = self._split, self._emitter
         forms = [self._items[access.parameter].form() for access in split.reads]
         if None in forms:
-            raise _NeedsPythonError
+            raise NeedsPythonError
         body = _Body(e, [*self._plain, *(Value("item", *form) for form in forms if form is not None)])
         inputs = dict(zip(split.given, body.graph.inputs, strict=True))
         if split.wanted:
@@ -159,23 +197,14 @@ class _Loop:
     def _add_data_loop(self, changed: Sequence[int], condition: Value, limit: int | None) -> Any:
         """Add a loop whose variables change their shapes, or whose body has sizes that depend on data.
 
-        Returns what CoreLoop.add() returns. Raises one of _REASONS.
+        Returns what CoreLoop.add() returns. Raises one of REASONS.
         """
         step, e, plain = self._step, self._emitter, self._plain
         wanted = [*(step.graph.results[at] for at in changed), step.graph.results[-1]]
         tensors = [*step.graph.parameters, *step.graph.captures.values()]
 
         def build(infos: Sequence[Info]) -> Graph:
-            inner = e.inside()
-            values = {tensor: given(inner, tensor.name, info) for tensor, info in zip(tensors, infos, strict=True)}
-            try:
-                made = _emit(inner, step, values, wanted)
-                if inner.run is not None or inner.dynamic or inner.reads:
-                    raise _NeedsPythonError
-            except _REASONS as error:
-                raise ShapeError(str(error)) from error
-            inner.finish(made, [f"result {at}" for at in range(len(made))])
-            return inner.graph
+            return _built(e, step, tensors, infos, wanted)
 
         if not changed or needs_python(build(list(map(info_of, plain)))):
             return None
@@ -184,7 +213,7 @@ class _Loop:
         return dict(zip(changed, found, strict=True)), {}
 
     def _test_graph(self, read: Sequence[Value]) -> Graph:
-        """Return the test as a graph of the plain parameters and of variables. Raises one of _REASONS."""
+        """Return the test as a graph of the plain parameters and of variables. Raises one of REASONS."""
         test, step = self._test, self._step
         body = _Body(self._emitter, [*self._plain, *read])
         places = {place: at for at, place in enumerate(self._split.plain)}
@@ -216,10 +245,10 @@ class _Body:
             self.graph.input(value.name, value.known_dtype, value.static_shape)
 
     def emit(self, subgraph: Subgraph, values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> list[Value]:
-        """Add what `wanted` depend on. Raises one of _REASONS."""
+        """Add what `wanted` depend on. Raises one of REASONS."""
         found = _emit(self._emitter, subgraph, values, wanted)
         if self._emitter.run is not None or self._emitter.dynamic:
-            raise _NeedsPythonError
+            raise NeedsPythonError
         return found
 
     def finish(self, results: Sequence[Value]) -> None:
@@ -246,47 +275,21 @@ class _Body:
 def _emit(e: StageEmitter, subgraph: Subgraph, values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> list[Value]:
     """Add the operations that `wanted` depend on to `e`; `values` are those of parameters and captures."""
     ops = [op for op in closure(wanted, subgraph.graph.effects(), values) if op.kind != "Placeholder"]
-    _emit_ops(e, ops, values, wanted)
+    emit_ops(e, ops, values, wanted)
     return [values[tensor] for tensor in wanted]
-
-
-def _emit_ops(e: StageEmitter, ops: Sequence[Operation], values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> None:
-    """Add operations to `e`, and what they give to `values`. Raises one of _REASONS.
-
-    Those that need shapes or numbers that depend on data are made once these are known.
-    """
-    deferred: list[Operation] = []
-    asked: dict[Operation, Value | None] = {}
-    for op in ops:
-        if any(tensor not in values or not is_known(values[tensor]) for tensor in op.inputs):
-            deferred.append(op)
-            continue
-        e.name = op.name
-        try:
-            found = op.emit(e, [values[tensor] for tensor in op.inputs])
-        except NeedsShapeError as need:
-            deferred.append(op)
-            asked[op] = need.value
-            continue
-        results = found if isinstance(found, list | tuple) else [] if found is None else [found]
-        if len(results) < len(op.outputs):
-            raise _NeedsPythonError
-        values.update(zip(op.outputs, results, strict=False))
-    if deferred and not add_deferred_ops(e, deferred, asked, values, wanted, _emit_ops, _REASONS):
-        raise _NeedsPythonError
 
 
 def _read(e: StageEmitter, op: Operation, variables: Sequence[Any]) -> list[Value]:
     """Return the values of variables at this point of the program.
 
-    Raises _NeedsPythonError if a step has to read one, or if one has another shape than at the start of the stage.
+    Raises NeedsPythonError if a step has to read one, or if one has another shape than at the start of the stage.
     """
     if not all(map(e.is_known, variables)):
-        raise _NeedsPythonError
+        raise NeedsPythonError
     found = [e.read(op, variable) for variable in variables]
     for variable, value in zip(variables, found, strict=True):
         if value is None or value.shape != e.held(variable).shape:
-            raise _NeedsPythonError
+            raise NeedsPythonError
     return [value for value in found if value is not None]
 
 

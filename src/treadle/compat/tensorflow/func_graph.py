@@ -7,9 +7,10 @@ from typing import Any
 
 from treadle.compat.tensorflow import context, nest
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
+from treadle.compat.tensorflow.effects import EFFECTS, closure, effects_of
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.graph import Graph, Operation
-from treadle.compat.tensorflow.program import Program, accessed_variables, closure
+from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.scopes import enter_graph
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
@@ -73,10 +74,6 @@ class FuncGraph(Graph):
         return Program([op for op in ops if op.kind != "Placeholder"], given, self.results)
 
 
-EFFECTS = ("EagerPyFunc", "PyFunc", "Print", "If", "While", "Assert")
-"""Kinds of operations, besides assignments, that run even if no result needs them."""
-
-
 def _unfed(e: Any, _: Any) -> Any:
     raise InvalidArgumentError(None, None, f"You must feed a value for placeholder tensor '{e.name}'")
 
@@ -87,15 +84,9 @@ def _tensor(leaf: Any) -> Tensor:
     return found
 
 
-def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
-    """Return attributes of an operation that runs the subgraphs: which variables they access, or that it may be any."""
-    ops = [op for subgraph in subgraphs for op in subgraph.graph.get_operations()]
-    both = [accessed_variables(op) for op in ops]
-    return {
-        "reads": tuple(dict.fromkeys(variable for reads, _ in both for variable in reads)),
-        "writes": tuple(dict.fromkeys(variable for _, writes in both for variable in writes)),
-        "opaque": any(op.attrs.get("opaque", False) for op in ops),
-    }
+def effects_of_parts(*subgraphs: Subgraph) -> dict[str, Any]:
+    """Return the attributes of effects_of() for an operation that runs the subgraphs."""
+    return effects_of(op for subgraph in subgraphs for op in subgraph.graph.get_operations())
 
 
 class Subgraph:

@@ -19,7 +19,7 @@ from treadle.compat.tensorflow.errors import from_treadle_error, python_cause
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.shape import TensorSpec
-from treadle.compat.tensorflow.state import EAGER, Run
+from treadle.compat.tensorflow.state import EAGER, Counts, Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.errors import TreadleError
 
@@ -53,6 +53,7 @@ class ConcreteFunction:
     def __init__(self, graph: FuncGraph, program: Program, name: str) -> None:
         self.graph = graph
         self.name = name
+        self._counts = Counts()
         self._program = program
         self._referenced: list[Any] = []  # objects whose ids are in the signature
 
@@ -65,6 +66,16 @@ class ConcreteFunction:
     def outputs(self) -> list[Tensor]:
         """The results, as tensors of the graph."""
         return list(self.graph.results)
+
+    @property
+    def native_runs(self) -> int:
+        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
+        return self._counts.runs.count
+
+    @property
+    def compiles(self) -> int:
+        """How many plans were compiled for the calls so far."""
+        return self._counts.compiles.count
 
     @property
     def structured_outputs(self) -> Any:
@@ -96,7 +107,9 @@ class ConcreteFunction:
                     f"{self.name} takes shape {parameter.shape} for {parameter.op.name}, got {array.shape}"
                 )
         try:
-            found = self._program.run(dict(zip(self.graph.parameters, arrays, strict=True)), Run(EAGER))
+            found = self._program.run(
+                dict(zip(self.graph.parameters, arrays, strict=True)), Run(EAGER, counts=self._counts)
+            )
         except TreadleError as error:
             raise from_treadle_error(error) from python_cause(error)
         results = iter([EagerTensor(frozen(found[tensor])) for tensor in self.graph.results])
@@ -174,6 +187,16 @@ class Function:
         if self.input_signature is not None and not args and not kwargs:
             return self._trace((self.input_signature, {}), nest.flatten(self.input_signature))
         return self._trace(*self._arguments(args, kwargs))
+
+    @property
+    def native_runs(self) -> int:
+        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
+        return sum(traced.native_runs for traced in list(self._traced.values()))
+
+    @property
+    def compiles(self) -> int:
+        """How many plans were compiled for the calls so far."""
+        return sum(traced.compiles for traced in list(self._traced.values()))
 
     def experimental_get_tracing_count(self) -> int:
         """Return how often the function has been traced."""

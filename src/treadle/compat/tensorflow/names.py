@@ -83,7 +83,7 @@ INSTEAD = {
     **dict.fromkeys(("GradientTape", "gradients", "custom_gradient", "hessians", "losses", "metrics", "optimizers",
                      "recompute_grad"), _TRAINING),
     **dict.fromkeys((
-        "unique", "unique_with_counts", "bincount", "searchsorted", "histogram_fixed_width", "cumprod", "fft",
+        "bincount", "searchsorted", "histogram_fixed_width", "cumprod", "fft",
         "signal", "inv", "det", "svd", "qr", "cholesky", "solve", "eigh", "lgamma", "digamma", "atan2", "cross",
         "segment_sum", "unsorted_segment_sum", "dynamic_partition", "dynamic_stitch", "confusion_matrix",
         "polyval", "setdiff1d",

@@ -5,7 +5,7 @@ from __future__ import annotations
 _TYPES = (
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Erfc Exp Expm1 Floor Log Log1p Reciprocal Round Rsqrt "
     "Sigmoid Sign Sin Sinh Softplus Sqrt Square Tan Tanh Maximum Minimum Pow Equal Greater Less Cumsum Cast Fill "
-    "Identity Pad Rank Reshape Roll Shape Size Slice Squeeze Tile Elu Relu Relu6 Selu Softmax Softsign"
+    "Identity Pad Rank Reshape Roll Shape Size Slice Squeeze Tile Elu Relu Relu6 Selu Softmax Softsign Unique"
 )
 
 _OTHERS = {
@@ -36,6 +36,7 @@ _OTHERS = {
     "nn.gelu": "Mul Gelu", "nn.l2_loss": "L2Loss", "nn.l2_normalize": "Mul l2_normalize", "nn.leaky_relu": "LeakyRelu",
     "nn.local_response_normalization": "LRN", "nn.log_softmax": "LogSoftmax", "nn.max_pool": "MaxPool MaxPool2d",
     "nn.moments": "Squeeze moments", "nn.space_to_depth": "SpaceToDepth", "nn.swish": "IdentityN", "nn.top_k": "TopKV2",
+    "unique_with_counts": "UniqueWithCounts", "image.non_max_suppression": "NonMaxSuppressionV3 non_max_suppression",
     "nn.sigmoid_cross_entropy_with_logits": "AddV2 logistic_loss", "_and": "LogicalAnd and", "_or": "LogicalOr or",
     "_xor": "LogicalXor xor", "_not": "LogicalNot",
 }  # fmt: skip

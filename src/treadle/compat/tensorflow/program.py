@@ -1,27 +1,31 @@
 """Programs: what a run computes, compiled in as few stages as the shapes allow.
 
-A stage ends where only a run knows a shape: after Python functions without a declared shape, loops, and ops such as
-boolean_mask. The stages after it are built when their shapes are known, and cached.
+What follows a size that depends on data is a part of the same stage: the native core makes it once it knows the size.
+A stage ends where only Python knows a shape, as after functions without a declared one, and where such a size decides
+what Python does: writes to variables, functions, loops that Python drives. The stages after it are built when their
+shapes are known, and cached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treadle import forking
-from treadle.compat.tensorflow.errors import InvalidArgumentError, message_of
+from treadle.compat.tensorflow.deferred_ops import add_deferred_ops, asked_input, can_be_deferred, misfit
+from treadle.compat.tensorflow.effects import accessed_variables, changes
+from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.state import RUNS, Run
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.compile import Session, runner_of
-from treadle.errors import ShapeError
+from treadle.compile import Session, count_compiles, runner_of, runs_in_stages
+from treadle.errors import ShapeError, TreadleError
+from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import NeedsShapeError
-from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.lru import LRU
 from treadle.ops.op import Array
@@ -34,23 +38,12 @@ MOST_STAGES = 16
 """The number of shape combinations for which a program caches its first stage."""
 
 
-def closure(wanted: Iterable[Tensor], targets: Iterable[Operation], fed: Iterable[Tensor]) -> list[Operation]:
-    """Return the operations that a run needs, in the order of their creation."""
-    given = set(fed)
-    found: set[Operation] = set()
-    pending = [tensor.op for tensor in wanted if tensor not in given] + list(targets)
-    while pending:
-        op = pending.pop()
-        if op not in found:
-            found.add(op)
-            pending.extend(tensor.op for tensor in op.inputs if tensor not in given)
-            pending.extend(op.control_inputs)
-    return sorted(found, key=lambda op: op.number)
-
-
 @dataclass(slots=True)
 class Stage:
-    """A compiled stage: where its inputs come from, where its results go, and the program after it."""
+    """A compiled stage: where its inputs come from, where its results go, and the program after it.
+
+    If it `may_be_refused`, the native core may find in a run that a part of it needs Python; it has changed nothing.
+    """
 
     session: Session | None
     inputs: dict[str, Tensor]
@@ -59,6 +52,7 @@ class Stage:
     outputs: dict[Tensor, str]
     dynamic: list[Operation]
     rest: Program | None
+    may_be_refused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +90,8 @@ class Program:
         self.fixed = fixed
         self.variables = list(dict.fromkeys(variable for op in ops for variable in _variables_of(op)))
         self._stages: LRU[Any, Stage] = LRU(MOST_STAGES)
+        self._defers = True  # whether what follows a size that depends on data is a part of its stage
+        self._refusals: list[str] = []
         self._lock = forking.lock()
 
     def run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
@@ -113,21 +109,22 @@ class Program:
         """
         direct = self._direct
         if direct is not None and direct.shapes == tuple([array.shape for array in arrays]):
+            run.counts.runs.add()
             made = direct.runner.run_nested(
                 [arrays[place] if place >= 0 else np.array(run.number, np.int64) for place in direct.inputs]
             )
             return [made[place] if place >= 0 else arrays[-1 - place] for place in direct.outputs]
         given = dict(zip(self.given, arrays, strict=True))
         found = self.run(given, run.nested())
-        self._direct = self._direct_for(given)
+        self._direct = self._direct_for(given, run)
         return [found[tensor] for tensor in self._outputs]
 
-    def _direct_for(self, arrays: dict[Tensor, Array]) -> Direct | None:
-        """Return the only stage for such arrays; None if there are several, or if it reads variables or values."""
+    def _direct_for(self, arrays: dict[Tensor, Array], run: Run) -> Direct | None:
+        """Return the only stage for such arrays; None if there may be several, or if it reads variables or values."""
         if self.fixed or self.variables:
             return None
-        stage = self._stage(arrays, {})
-        if stage.session is None or stage.rest is not None or stage.dynamic:
+        stage = self._stage(arrays, {}, run)
+        if stage.session is None or stage.rest is not None or stage.dynamic or stage.may_be_refused:
             return None
         given = {name: self.given.index(tensor) for name, tensor in stage.inputs.items()}
         names = [tensor.name for tensor in stage.session.outputs]
@@ -142,14 +139,21 @@ class Program:
 
     def _run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
         held = {variable: run.store.values.get(variable) for variable in self.variables}
-        stage = self._stage(arrays, held)
+        stage = self._stage(arrays, held, run)
         known = {tensor: arrays[tensor] for tensor in self.given}
         if stage.session is not None:
             inputs: dict[str, Any] = {name: arrays[tensor] for name, tensor in stage.inputs.items()}
             inputs.update((name, held[variable]) for name, variable in stage.reads.items())
             if stage.run is not None:
                 inputs[stage.run] = np.array(run.number, np.int64)
-            found = stage.session.run(inputs, **run.arguments())
+            run.counts.runs.add()
+            try:
+                found = stage.session.run(inputs, **run.arguments())
+            except TreadleError:
+                if not (stage.may_be_refused and self._refusals):
+                    raise
+                self._stop_deferring()
+                return self._run(arrays, run)
             known.update((tensor, found[name]) for tensor, name in stage.outputs.items())
         for op in stage.dynamic:
             known.update(zip(op.outputs, run.results.pop(op), strict=True))
@@ -157,7 +161,7 @@ class Program:
             known.update(stage.rest._run({t: known[t] for t in stage.rest.given}, run))  # noqa: SLF001 - one of its kind
         return {tensor: known[tensor] for tensor in self.wanted}
 
-    def _stage(self, arrays: dict[Tensor, Array], held: Held) -> Stage:
+    def _stage(self, arrays: dict[Tensor, Array], held: Held, run: Run) -> Stage:
         fed = tuple(
             (arrays[tensor].shape, arrays[tensor].tobytes() if tensor in self.fixed else None) for tensor in self.given
         )
@@ -166,11 +170,36 @@ class Program:
             stage = self._stages.get(key)
             if stage is None:
                 stage = self._build(arrays, held)
+                if stage.session is not None:
+                    count_compiles(stage.session, run.counts.compiles)
                 self._stages.put(key, stage)
             return stage
 
+    def _stop_deferring(self) -> None:
+        """Build stages anew, without parts that are made once sizes are known."""
+        with self._lock:
+            self._defers = False
+            self._refusals.clear()
+            self._stages.clear()
+
     def _build(self, arrays: dict[Tensor, Array], held: Held) -> Stage:
-        e = StageEmitter(held)
+        if self._defers:
+            stage = self._build_one(arrays, held)
+            needs_stages = stage is None or bool(self._refusals)
+            if stage is not None and stage.may_be_refused and stage.session is not None:
+                needs_stages = needs_stages or runs_in_stages(stage.session)
+            if stage is not None and not needs_stages:
+                return stage
+            self._defers = False
+            self._refusals.clear()
+        stage = self._build_one(arrays, held)
+        assert stage is not None, "nothing was deferred"
+        return stage
+
+    def _build_one(self, arrays: dict[Tensor, Array], held: Held) -> Stage | None:
+        """Return the stage for these arrays; None if what it defers cannot be made by the native core."""
+        effectless = not any(map(changes, self.ops))
+        e = StageEmitter(held, self._refusals, may_be_refused=self._defers and effectless)
         values: dict[Tensor, Value] = {}
         for tensor in self.given:
             if tensor in self.fixed:
@@ -178,72 +207,114 @@ class Program:
             else:
                 values[tensor] = e.graph.input(tensor.name, tensor.dtype.core, arrays[tensor].shape)
         inputs = {value.name: tensor for tensor, value in values.items() if not value.is_constant}
-        deferred, fixed = self._emit(e, values)
+        emission = _Emission(e, values, self.fixed, defers=self._defers)
+        emission.add(self.ops)
+        left, fixed = emission.left.ops, frozenset(emission.fixed)
+        needed = [t for op in left for t in op.inputs if t.op not in left or t in self.given] + list(self.wanted)
+        if emission.deferred and (e.tokens or not emission.add_deferred(needed)):
+            return None
         made = {tensor: value for tensor, value in values.items() if tensor not in self.given}
         dynamic = {tensor for op in e.dynamic for tensor in op.outputs}
-        left = set(deferred)
-        needed = [t for op in deferred for t in op.inputs if t.op not in left or t in self.given] + list(self.wanted)
         ready = [t for t in dict.fromkeys(needed) if t in values or t in dynamic]
-        rest = (
-            Program(deferred, ready, [t for t in self.wanted if t.op in left and t not in values], fixed)
-            if deferred
-            else None
-        )
-        if rest is not None and len(deferred) == len(self.ops) and fixed <= self.fixed:
-            raise InvalidArgumentError(
-                None, deferred[0], f"{deferred[0].name}: its shape depends on values that only a run knows"
-            )
+        rest = None
+        if left:
+            wanted = [t for t in self.wanted if t.op in left and t not in values]
+            rest = Program(list(left), ready, wanted, fixed)
+            if len(left) == len(self.ops) and fixed <= self.fixed:
+                first = next(iter(left))
+                raise InvalidArgumentError(
+                    None, first, f"{first.name}: its shape depends on values that only a run knows"
+                )
         outputs = {tensor: made[tensor] for tensor in ready if tensor in made}
         results = [*outputs.values(), *e.tokens]
         e.graph.outputs = list(dict.fromkeys(results))
+        session = Session(e.graph) if results else None
         return Stage(
-            session=Session(e.graph) if results else None,
+            session=session,
             inputs=inputs,
             reads={value.name: variable for variable, value in e.reads.items()},
             run=None if e.run is None else e.run.name,
             outputs={tensor: value.name for tensor, value in outputs.items()},
             dynamic=e.dynamic,
             rest=rest,
+            may_be_refused=bool(emission.deferred) or e.may_be_refused,
         )
 
-    def _emit(self, e: StageEmitter, values: dict[Tensor, Value]) -> tuple[list[Operation], frozenset[Tensor]]:
-        """Add the nodes that can be built now.
 
-        Returns the operations that remain, and the tensors whose values they need.
-        """
-        deferred = Deferred()
-        fixed = set(self.fixed)
-        effects: dict[Operation, dict[Value, None]] = {}
-        opaque: set[Operation] = set()
-        for op in self.ops:
+class _Emission:
+    """The operations of a stage in the making, and those that are left to later stages.
+
+    `values` are those of tensors, `fixed` the tensors whose values what is left needs. If it `defers`, the native core
+    makes the `deferred` operations of this stage once it knows the sizes that they need.
+    """
+
+    def __init__(self, e: StageEmitter, values: dict[Tensor, Value], fixed: frozenset[Tensor], *, defers: bool) -> None:
+        self.left = Left()
+        self.fixed = set(fixed)
+        self.deferred: dict[Operation, None] = {}
+        self._emitter = e
+        self._values = values
+        self._defers = defers
+        self._asked: dict[Operation, Value] = {}
+        self._effects: dict[Operation, dict[Value, None]] = {}
+        self._opaque: set[Operation] = set()
+
+    def add(self, ops: Sequence[Operation]) -> None:
+        """Add the nodes of `ops` that can be built now, and sort the others. Raises InvalidArgumentError."""
+        e, values, effects = self._emitter, self._values, self._effects
+        for op in ops:
             before = [other for other in (*(t.op for t in op.inputs), *op.control_inputs) if other in effects]
             effects[op] = {value: None for other in before for value in effects[other]}
-            e.opaque = any(other in opaque for other in before)
+            e.opaque = any(other in self._opaque for other in before)
             if e.opaque or op.attrs.get("opaque"):
-                opaque.add(op)
-            if any(not _known(values.get(tensor)) for tensor in op.inputs) or deferred.concerns(op):
-                deferred.add(op)
+                self._opaque.add(op)
+            if self._is_left(op):
+                self.left.add(op)
+                continue
+            if not all(tensor in values and is_known(values[tensor]) for tensor in op.inputs):
+                self.deferred[op] = None
                 continue
             e.name, e.after, count = op.name, list(effects[op]), len(e.tokens)
             try:
                 found = op.emit(e, [values[tensor] for tensor in op.inputs])
-            except NeedsShapeError:
-                fixed.update(tensor for tensor in op.inputs if tensor.dtype.is_integer)
-                deferred.add(op)
+            except NeedsShapeError as need:
+                self._note(op, need.value)
                 continue
             except (ShapeError, ValueError) as error:
-                raise InvalidArgumentError(
-                    None, op, f"{message_of(error)}\n\t [[node {op.name} ({op.type})]]"
-                ) from error
+                raise misfit(op, error) from error
             results = found if isinstance(found, (list, tuple)) else [] if found is None else [found]
             fresh = {t: value for t, value in zip(op.outputs, results, strict=False) if t not in values}
             values.update(fresh)
             if e.tokens[count:]:
                 effects[op] = dict.fromkeys(e.tokens[count:])
-        return list(deferred.ops), frozenset(fixed)
+
+    def add_deferred(self, wanted: Sequence[Tensor]) -> bool:
+        """Add one node for the deferred operations; False if the native core cannot make them."""
+        return add_deferred_ops(self._emitter, list(self.deferred), self._asked, self._values, wanted)
+
+    def _is_left(self, op: Operation) -> bool:
+        """Return whether `op` must be built by a later stage."""
+        values, deferred = self._values, self.deferred
+        if self.left.concerns(op):
+            return True
+        if all(tensor in values and is_known(values[tensor]) for tensor in op.inputs):
+            return changes(op) and any(other in deferred for other in op.control_inputs)
+        is_made = all(tensor in values or tensor.op in deferred for tensor in op.inputs)
+        return not (self._defers and is_made and can_be_deferred(self._emitter, op))
+
+    def _note(self, op: Operation, value: Value | None) -> None:
+        """Sort an operation that needs the elements of `value`."""
+        defers = self._defers and can_be_deferred(self._emitter, op)
+        if defers and asked_input(op, self._values, value) is not None:
+            assert value is not None, "an input was computed of it"
+            self.deferred[op] = None
+            self._asked[op] = value
+            return
+        self.fixed.update(tensor for tensor in op.inputs if tensor.dtype.is_integer)
+        self.left.add(op)
 
 
-class Deferred:
+class Left:
     """Operations left to a later stage, and what they read and write."""
 
     def __init__(self) -> None:
@@ -265,20 +336,8 @@ class Deferred:
         return in_turn or any(other in self.ops for other in op.control_inputs)
 
 
-def accessed_variables(op: Operation) -> tuple[set[Any], set[Any]]:
-    """Return the variables that `op` reads, and those that it writes."""
-    reads, writes = set(op.attrs.get("reads", ())), set(op.attrs.get("writes", ()))
-    if "variable" in op.attrs:
-        (writes if op.kind.startswith("Assign") else reads).add(op.attrs["variable"])
-    return reads, writes
-
-
 def _variables_of(op: Operation) -> Iterator[Any]:
     """Yield the variables whose values at the start of a stage `op` may ask for, also in its bodies."""
     if "variable" in op.attrs:
         yield op.attrs["variable"]
     yield from op.attrs.get("reads", ())
-
-
-def _known(value: Value | None) -> bool:
-    return value is not None and value.shape is not None and is_static(value.shape)

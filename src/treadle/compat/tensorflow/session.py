@@ -13,11 +13,12 @@ from treadle import forking
 from treadle.compat.tensorflow import context, devices, nest, placement
 from treadle.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
 from treadle.compat.tensorflow.convert import array_of
+from treadle.compat.tensorflow.effects import closure
 from treadle.compat.tensorflow.errors import InvalidArgumentError, OpError, from_treadle_error, python_cause
 from treadle.compat.tensorflow.graph import Graph, Operation
-from treadle.compat.tensorflow.program import Program, closure
+from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.scopes import CURRENT
-from treadle.compat.tensorflow.state import Run, Store
+from treadle.compat.tensorflow.state import Counts, Run, Store
 from treadle.compat.tensorflow.step_stats import record_step_stats
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.compat.tensorflow.threading import apply_config, session_pools
@@ -71,12 +72,23 @@ class Session:
         if self._holds_graph_mode:
             context.session_opened()
         self.store = Store()
+        self._counts = Counts()
         self._programs: dict[Any, Program] = {}
         self._variable_reads: dict[Variable, Tensor] = {}
         self._logged: set[Operation] = set()
         self._lock = forking.lock()
         self._exit_stacks: list[ExitStack] = []
         self._closed = False
+
+    @property
+    def native_runs(self) -> int:
+        """How many native runs the runs so far took: one each, unless Python stands between their parts."""
+        return self._counts.runs.count
+
+    @property
+    def compiles(self) -> int:
+        """How many plans were compiled for the runs so far."""
+        return self._counts.compiles.count
 
     def run(
         self,
@@ -164,10 +176,11 @@ class Session:
         single = self._config.experimental.executor_type == "SINGLE_THREADED_EXECUTOR"
         negative = single or self._config.inter_op_parallelism_threads < 0
         if number == -1:
-            return Run(self.store, 1, None, timeout)
+            return Run(self.store, 1, None, timeout, counts=self._counts)
         if number < -1 or number >= max(1, len(self._pools)):
             raise InvalidArgumentError(None, None, f"Invalid inter_op_thread_pool: {number}")
-        return Run(self.store, 1 if negative else None, self._pools[number] if self._pools else None, timeout)
+        pool = self._pools[number] if self._pools else None
+        return Run(self.store, 1 if negative else None, pool, timeout, counts=self._counts)
 
     def _resolve_fetch(self, leaf: Any) -> Any:
         if isinstance(leaf, str):
@@ -239,6 +252,7 @@ class Session:
             context.session_closed()
         self._programs.clear()
         self.store = Store()
+        self._counts = Counts()
 
     def __enter__(self) -> Self:
         stack = ExitStack()

@@ -36,12 +36,18 @@ class StageEmitter(Emitter):
     `held` are the values of variables at the start of the stage. A variable is read then, unless something before the
     read may have changed it; in that case the read is a step of its own. A write is a step. Steps are ordered by
     control tokens, results that are available when a step is done: `after` holds those that the current operation must
-    wait for, and `opaque` says whether an operation before it may have changed any variable.
+    wait for, and `opaque` says whether an operation before it may have changed any variable. `refusals` are reasons why
+    operations that were to be made once sizes are known need Python; branches and
+    loops are among these operations only if it `may_be_refused`.
     """
 
-    def __init__(self, held: Mapping[Any, Array | None]) -> None:
+    def __init__(
+        self, held: Mapping[Any, Array | None], refusals: list[str] | None = None, *, may_be_refused: bool = False
+    ) -> None:
         super().__init__(Graph("tensorflow"))
         self._held = held
+        self.refusals = [] if refusals is None else refusals
+        self.may_be_refused = may_be_refused
         self.lists = ListItems()
         self.reads: dict[Any, Value] = {}
         self.run: Value | None = None
@@ -56,7 +62,7 @@ class StageEmitter(Emitter):
 
     def inside(self) -> StageEmitter:
         """Return an emitter for a body that runs at this point of the program."""
-        return StageEmitter(self._held)
+        return StageEmitter(self._held, self.refusals, may_be_refused=self.may_be_refused)
 
     def held(self, variable: Any) -> Array:
         """Return the value of `variable` at the start of the stage. Raises FailedPreconditionError if it has none."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from treadle import forking
 from treadle.compat.tensorflow.errors import FailedPreconditionError
+from treadle.compile_settings import CompileCounter
 from treadle.errors import RunTimeoutError
 from treadle.ops.op import Array
 from treadle.runtime.pool import Pool
@@ -81,9 +82,20 @@ def value_in(values: Mapping[Any, Array | None], variable: Any) -> Array:
     return held
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many native runs a function or session has made, and how many plans were compiled for them."""
+
+    runs: CompileCounter = field(default_factory=CompileCounter)
+    compiles: CompileCounter = field(default_factory=CompileCounter)
+
+
 @dataclass(slots=True)
 class Run:
-    """A run: its state and limits, and the results of Python functions whose shapes were unknown before."""
+    """A run: its state and limits, and the results of Python functions whose shapes were unknown before.
+
+    `counts` counts what it takes.
+    """
 
     store: Store
     inter_op: int | None = None
@@ -92,6 +104,7 @@ class Run:
     results: dict[Operation, list[Array]] = field(default_factory=dict)
     number: int = 0
     deadline: float | None = None
+    counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
         self.number = next(_numbers)
@@ -106,7 +119,8 @@ class Run:
 
     def nested(self) -> Run:
         """Return a run inside this one, with results of its own."""
-        return Run(self.store, self.inter_op, self.pool, None if self.deadline is None else self.arguments()["timeout"])
+        timeout = None if self.deadline is None else self.arguments()["timeout"]
+        return Run(self.store, self.inter_op, self.pool, timeout, counts=self.counts)
 
 
 _numbers = itertools.count(1)

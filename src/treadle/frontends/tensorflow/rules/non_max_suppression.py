@@ -28,6 +28,22 @@ def non_max_suppression(
     return _found(e, boxes, scores, max_output_size, [iou_threshold, score_threshold], overlap)[0]
 
 
+def chosen(
+    e: Emitter,
+    boxes: Value,
+    scores: Value,
+    max_output_size: Value,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+) -> Value:
+    """Return the indices of boxes [n, 4], at most `max_output_size`, as int32: those with the highest scores first.
+
+    Raises ValueError for other shapes.
+    """
+    least = e.constant(np.array(max(score_threshold, _LEAST), np.float32))
+    return _found(e, boxes, scores, max_output_size, [None, least], float(iou_threshold))[0]
+
+
 def padded(
     e: Emitter,
     boxes: Value,

@@ -30,3 +30,13 @@ def unique_with_counts(e: Emitter, x: Value, axis: Shape | None = None, out_idx:
     vector = (None,)
     results = [found, e.cast(inverse, out_idx), e.cast(counts, out_idx)]
     return [e.described(results[0], lambda: vector), results[1], e.described(results[2], lambda: vector)]
+
+
+def unique_elements(e: Emitter, x: Value, out_idx: DType = dtypes.i32) -> list[Value]:
+    """Return the elements of x [n] without repetition, and which of them each element is. A NaN equals nothing."""
+    return unique(e, x, None, out_idx)
+
+
+def counted_elements(e: Emitter, x: Value, out_idx: DType = dtypes.i32) -> list[Value]:
+    """Return what `unique` does, and how often each element is there."""
+    return unique_with_counts(e, x, None, out_idx)
