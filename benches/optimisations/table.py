@@ -47,6 +47,7 @@ class Optimisation:
 OPTIMISATIONS = (
     Optimisation("winograd", "winograd", ("resnet50", "googlenet", "squeezenet1_1", "unet_128")),
     Optimisation("depthwise", "depthwise", ("mobilenet_v2", "shufflenet_v2")),
+    Optimisation("few_outputs", "few_outputs", ("unet_128",)),
     Optimisation("conv_pool", "conv.*pool", ("squeezenet1_1", "googlenet")),
     Optimisation("vnni", "vnni|widen_bytes", ("resnet50.qdq-s8", "minilm_s64.qdq-u8")),
     Optimisation("byte_table", "byte_table", ("minilm_s64.qdq-u8",)),

@@ -7,6 +7,7 @@ OPTIMISATIONS: dict[str, str] = {
     "open_sizes": "one plan for all sizes of open dimensions; without it each combination of sizes is compiled",
     "winograd": "Winograd's algorithm for convolutions",
     "depthwise": "kernels for convolutions whose groups are narrower than a vector",
+    "few_outputs": "kernels for convolutions of few output channels, whose vectors hold input channels",
     "conv_pool": "a convolution and the max pooling of its result in one kernel",
     "concat_in_place": "results of several images written into the concatenation that reads them",
     "vnni": "VNNI dot products of 8-bit numbers; without it they are widened",

@@ -187,7 +187,23 @@ def pyramid(**modes: str) -> Case:
     return Case(nodes, {"x": ["b", 3, "h", "w"]}, constants, sizes=EVEN)
 
 
+def few_outputs(outputs: int, *, stride: int = 1, size: int = 3, pad: int = 1) -> Case:
+    """Returns a convolution to `outputs` channels behind one of blocks, as detectors of text end."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1] * 4),
+        helper.make_node("Conv", ["a", "w1", "b1"], ["c"], pads=[pad] * 4, strides=[stride] * 2),
+        helper.make_node("Sigmoid", ["c"], ["s"]),
+        helper.make_node("Mul", ["s", "scale"], ["y"]),
+    ]
+    constants = {"w0": weights(40, 3, 3, 3), "w1": weights(outputs, 40, size, size), "b1": weights(outputs)}
+    constants["scale"] = weights(outputs, 1, 1)
+    return Case(nodes, {"x": ["b", 3, "h", "w"]}, constants, sizes=least((size,) * 2, (pad,) * 4, (1, 1)))
+
+
 CASES |= {
+    "few outputs": few_outputs(1),
+    "few outputs, stride 2": few_outputs(2, stride=2, size=5, pad=2),
+    "few outputs, no padding": few_outputs(4, size=1, pad=0),
     "transposed": transposed(),
     "network": network(),
     "pyramid": pyramid(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),

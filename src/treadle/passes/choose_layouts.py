@@ -1,7 +1,7 @@
 """Decides which values are stored in blocks of channels, and puts reorders where such a region ends.
 
-Convolutions write blocked wherever a kernel for it exists; ops that can work on either layout follow
-their operands. Everything else reads and writes row-major memory.
+Convolutions write blocked wherever a kernel for it exists, unless they have few outputs and a blocked input; ops that
+can work on either layout follow their operands. Everything else reads and writes row-major memory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from treadle.passes.base import PassContext
 from treadle.passes.lower.base import nbytes
 from treadle.passes.lower.concat import can_concat_blocked
 from treadle.passes.lower.conv.epilogue import classify, has_readable_epilogue
+from treadle.passes.lower.conv.few_outputs.lower import has_few_outputs
 from treadle.passes.lower.conv.lower import blocked_output, reads_plain
 from treadle.passes.lower.expr import is_native, may_fail
 from treadle.passes.lower.resize import can_resize_blocked
@@ -82,7 +83,7 @@ class _Chooser:
     def _wants_blocked(self, node: Node, index: int, value: Value, layout: Blocked | None) -> bool:
         """Whether `node`, whose results will have `layout`, is to read its operand `index` blocked."""
         if layout is None:
-            return index == 0 and value in self.blocked and _reads_blocked(node)
+            return index == 0 and value in self.blocked and (self._writes_rows(node) or _reads_blocked(node))
         if node.op == "conv":
             if index == 0:
                 return not self._keeps_plain(node, layout)
@@ -99,10 +100,14 @@ class _Chooser:
         x = node.operand(0)
         return reads_plain(node, layout) and (x not in self.blocked or (x in self.plain and self.plain[x] is x))
 
+    def _writes_rows(self, node: Node) -> bool:
+        """Whether a convolution reads its input blocked and writes few outputs row-major."""
+        return node.op == "conv" and node.operand(0) in self.blocked and has_few_outputs(node, self.target)
+
     def _layout(self, node: Node) -> Blocked | None:
         """The blocked layout in which `node` is to write its results; None for row-major."""
         if node.op == "conv":
-            return blocked_output(node, self.target)
+            return None if self._writes_rows(node) else blocked_output(node, self.target)
         out = node.outputs[0] if node.outputs else None
         if out is None or out.dtype not in (f64, *_BLOCKED_AS_F32):
             return None

@@ -61,6 +61,25 @@ def test_a_network_is_blocked_from_its_first_convolution_to_its_pooled_end() -> 
     assert "reorder" not in count(graph)
 
 
+@pytest.mark.parametrize(("outputs", "width", "is_few"), [(1, 32, True), (2, 32, False), (1, 6, False)])
+def test_few_outputs_are_row_major_and_their_input_is_blocked(outputs: int, width: int, is_few: bool) -> None:
+    """Blocks of channels would be mostly empty; rows shorter than two vectors have no block of pixels."""
+    w = Writer()
+    x = w.input(1, 3, 8, width)
+    a = w.conv(x, (3, 8), size=3)
+    out = w.conv(a, (8, outputs), size=3)
+    graph = chosen(w.done(out))
+    assert a.layout == C4
+    assert [node.op for node in graph.nodes] == (["conv", "conv"] if is_few else ["conv", "conv", "reorder"])
+
+
+def test_few_outputs_of_a_row_major_input_are_blocked() -> None:
+    """To reorder the input would take longer than the rest."""
+    w = Writer()
+    out = w.conv(w.input(1, 3, 8, 32), (3, 1), size=3)
+    assert [node.op for node in chosen(w.done(out)).nodes] == ["conv", "reorder"]
+
+
 def test_graph_outputs_are_row_major_under_their_own_name() -> None:
     """A blocked result that the graph returns is reordered into the value of that name."""
     w = Writer()

@@ -119,6 +119,33 @@ def reduce(k: Kernel, value: ir.Value, combine: str) -> ir.Value:
     return value
 
 
+def lane_sums(k: Kernel, values: Sequence[ir.Value]) -> ir.Value:
+    """In lane i the sum of all lanes of `values[i]`; a scalar for one value.
+
+    There are 1, 2, 4 ... values, at most as many as lanes. The sum of one value does not depend on the others.
+    """
+    parts = 1
+    while len(values) > 1:
+        values = [_halves_added(k, pair, parts) for pair in zip(values[::2], values[1::2], strict=True)]
+        parts *= 2
+    value = values[0]
+    while lanes_of(value.type) > parts:
+        value = _halves_added(k, (value,), parts)
+    return value
+
+
+def _halves_added(k: Kernel, values: tuple[ir.Value, ...], parts: int) -> ir.Value:
+    """The sum of both halves of each of the `parts` equal parts of one or two `values`, one part after another."""
+    lanes = lanes_of(values[0].type)
+    half = lanes // parts // 2
+    starts = [begin + part * 2 * half for begin in range(0, len(values) * lanes, lanes) for part in range(parts)]
+    low, high = ([start + offset + i for start in starts for i in range(half)] for offset in (0, half))
+    if len(values) == 1:
+        return k.b.fadd(take(k, values[0], low), take(k, values[0], high))
+    left, right = values
+    return k.b.fadd(*(k.b.shuffle_vector(left, right, lane_numbers(tuple(each))) for each in (low, high)))
+
+
 def interleave(k: Kernel, values: Sequence[ir.Value]) -> ir.Value:
     """The first lanes of all `values`, then their second lanes, ...; the number of values is a power of 2."""
     if len(values) == 1:

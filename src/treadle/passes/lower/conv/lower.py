@@ -15,6 +15,7 @@ from treadle.passes.lower.conv.depthwise.tiling import depthwise_tiling
 from treadle.passes.lower.conv.direct.lower import lower_direct
 from treadle.passes.lower.conv.direct.pooled import lower_pooled
 from treadle.passes.lower.conv.epilogue import bias_of, has_readable_epilogue
+from treadle.passes.lower.conv.few_outputs.lower import lower_few_outputs
 from treadle.passes.lower.conv.open_rows import has_open_rows, row_tiling
 from treadle.passes.lower.conv.plain.lower import lower_plain
 from treadle.passes.lower.conv.shape import ConvShape
@@ -46,7 +47,7 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     of_bytes = node.operand(1).dtype == i8
     if node.output.layout is None:
-        return None if of_bytes else lower_plain(node, shape, ctx)
+        return None if of_bytes else lower_few_outputs(node, shape, ctx) or lower_plain(node, shape, ctx)
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
     tilings = (None,) if of_bytes or node.attrs.get("exact") else tilings_of(node, shape, ctx)

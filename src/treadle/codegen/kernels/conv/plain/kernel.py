@@ -12,7 +12,7 @@ from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store_masked
 from treadle.codegen.emit.types import I1, I32, I64, POINTER, scalar, vector
 from treadle.codegen.emit.vectors import constant, mangled, multiply_add, splat
-from treadle.codegen.kernels.expr import emit_expr
+from treadle.codegen.kernels.conv.row_major import RowEpilogue
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.plain import PlainConvArgs, PlainConvSpec
 
@@ -24,6 +24,7 @@ def emit_conv_plain(k: Kernel, spec: PlainConvSpec) -> None:
     """
     args = k.args(PlainConvArgs[ir.Value], spec)
     at_once = spec.outputs_at_once
+    epilogue = RowEpilogue(spec.dtype, spec.epilogue, spec.kinds, spec.epilogue_pointer, args.operand_strides)
     out_blocks = k.div(args.outputs, at_once)
     with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
         row = k.rem(unit.index, args.out_height)
@@ -36,7 +37,7 @@ def emit_conv_plain(k: Kernel, spec: PlainConvSpec) -> None:
             for number, value in enumerate(sums):
                 channel = k.add(output, number)
                 line = k.add(k.mul(k.add(k.mul(image, args.outputs), channel), args.out_height), row)
-                result = _epilogue(k, spec, args, value, (image, channel, row), column.index, mask)
+                result = epilogue.apply(k, value, (image, channel, row), column.index, mask)
                 at = k.add(k.mul(line, args.out_width), column.index)
                 store_masked(k, result, k.pointer(0), at, spec.dtype, mask)
 
@@ -105,34 +106,6 @@ def _pixels(k: Kernel, spec: PlainConvSpec, args: PlainConvArgs[ir.Value], line:
     name = f"llvm.masked.gather.{mangled(type_)}.v{lanes}p0"
     gather = k.intrinsic(name, type_, pointers.type, I32, ir.VectorType(I1, lanes), type_)
     return k.b.call(gather, [pointers, I32(dtype.size), mask, zero])
-
-
-def _epilogue(
-    k: Kernel,
-    spec: PlainConvSpec,
-    args: PlainConvArgs[ir.Value],
-    value: ir.Value,
-    row: tuple[Index, Index, Index],
-    column: Index,
-    mask: ir.Value,
-) -> ir.Value:
-    """Returns `value` with the epilogue applied; `row` is its image, channel and row, `column` the pixel of lane 0."""
-    dtype, lanes = spec.dtype, spec.lanes
-    if spec.epilogue is None:
-        return value
-    operands = []
-    for number, (kind, strides) in enumerate(zip(spec.kinds, args.operand_strides, strict=True)):
-        pointer = k.pointer(spec.epilogue_pointer + number)
-        at: Index = 0
-        for axis, index in enumerate(row):
-            at = k.add(at, k.mul(index, strides[axis]))
-        if kind == "row":
-            zero = constant(dtype, 0.0, lanes)
-            operands.append(load_masked(k, pointer, k.add(at, column), dtype, mask, zero))
-        else:
-            operands.append(splat(k, load(k, pointer, at, dtype), lanes))
-    (result,) = emit_expr(k, spec.epilogue, [value, *operands])
-    return result
 
 
 def _ceil_div(k: Kernel, left: Index, right: Index) -> Index:

@@ -1,0 +1,1 @@
+"""Convolution of a blocked input to a few row-major output channels."""

@@ -1,0 +1,180 @@
+"""Convolution of a blocked input to a few row-major output channels.
+
+A lane is an input channel. Each sum of a register block is a vector for one output and one pixel; the lanes of those of
+neighbouring pixels are added up together, which gives a piece of an output row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import lane_mask, load, load_masked, store_masked
+from treadle.codegen.emit.types import I64
+from treadle.codegen.emit.vectors import constant, lane_sums, multiply_add, splat
+from treadle.codegen.kernels.conv.row_major import RowEpilogue
+from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
+from treadle.plan.kernels.conv.few_outputs import FewOutputsArgs, FewOutputsSpec
+
+
+def emit_conv_few_outputs(k: Kernel, spec: FewOutputsSpec) -> None:
+    """out[n, m, h, w] = epilogue(bias[m] + sum of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
+
+    The sum is over c, i and j. Blocks cover the pixels that read no column outside x; the last block ends with them,
+    and computes some again, to the same bits. The other pixels are computed one by one.
+    """
+    args = k.args(FewOutputsArgs[ir.Value], spec)
+    rows = _Rows(k, spec, args)
+    stride, reach = spec.strides[1], (spec.kernel[1] - 1) * spec.dilations[1] + 1
+    first = k.min(_ceil_div(k, args.pad_left, stride), args.out_width)
+    room = k.sub(k.add(args.x_width, args.pad_left), reach)
+    end = k.min(k.div(k.add(k.max(room, -stride), stride), stride), args.out_width)
+    inside = k.max(k.sub(end, first), 0)
+    are_tiled = k.b.icmp_signed(">=", inside, I64(spec.pixels))
+    tiled = k.b.select(are_tiled, inside, I64(0))
+    with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
+        row = _Row(k.div(unit.index, args.out_height), k.rem(unit.index, args.out_height))
+        with loop(k, 0, tiled, spec.pixels, name="tile") as tile:
+            column = k.min(k.add(first, tile.index), k.sub(end, spec.pixels))
+            rows.store(row, column, rows.tile(row, column), spec.pixels)
+        with loop(k, 0, k.sub(args.out_width, tiled), name="edge") as edge:
+            column = k.add(edge.index, k.b.select(k.less(edge.index, first), I64(0), tiled))
+            rows.store(row, column, rows.edge(row, column), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the result: its image, and its number there."""
+
+    image: Index
+    number: Index
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """Where a row of the kernel meets a block of channels: the addresses of its first column in x, for the first pixel
+    of a block, and of its weights; how many lanes are channels."""
+
+    x: ir.Value
+    weights: ir.Value
+    lanes: int
+
+
+_Add = Callable[[_Taps, "list[ir.Value]"], "list[ir.Value]"]
+"""Returns sums plus the products of one row of the kernel."""
+
+
+class _Rows:
+    """What computes and stores pieces of rows."""
+
+    def __init__(self, k: Kernel, spec: FewOutputsSpec, args: FewOutputsArgs[ir.Value]) -> None:
+        self.k, self.spec, self.args = k, spec, args
+        self.x_row = k.mul(args.x_width, spec.lanes)
+        self.x_block = k.mul(args.x_height, self.x_row)
+        kinds, first = spec.kinds, spec.epilogue_pointer
+        self.epilogue = RowEpilogue(spec.dtype, spec.epilogue, kinds, first, args.operand_strides)
+
+    def tile(self, row: _Row, column: Index) -> list[ir.Value]:
+        """Returns the sums of `pixels` pixels from `column` on, which read no column outside x: a vector an output."""
+        pixels = self.spec.pixels
+        sums = self._sums(row, column, pixels * self.spec.outputs, self._add_columns)
+        return [lane_sums(self.k, sums[at : at + pixels]) for at in range(0, len(sums), pixels)]
+
+    def edge(self, row: _Row, column: Index) -> list[ir.Value]:
+        """Returns the sum of one pixel in every lane, a vector an output; columns outside x are left out."""
+        k, spec, args = self.k, self.spec, self.args
+        left, dilation = k.sub(k.mul(column, spec.strides[1]), args.pad_left), spec.dilations[1]
+        before = _ceil_div(k, k.max(k.sub(0, left), 0), dilation)
+        inside = before, k.min(_ceil_div(k, k.max(k.sub(args.x_width, left), 0), dilation), spec.kernel[1])
+
+        def add(taps: _Taps, sums: list[ir.Value]) -> list[ir.Value]:
+            with loop(k, *inside, carry=sums, name="column") as turn:
+                x = self._pixel(taps, k.mul(turn.index, dilation * spec.lanes))
+                factors = self._factors(taps, turn.index)
+                turn.next(*[multiply_add(k, x, f, s) for f, s in zip(factors, turn.carry, strict=True)])
+            return turn.carry
+
+        sums = self._sums(row, column, spec.outputs, add)
+        return [splat(k, lane_sums(k, [value]), spec.pixels) for value in sums]
+
+    def store(self, row: _Row, column: Index, sums: list[ir.Value], count: int) -> None:
+        """Finishes the first `count` lanes of `sums`, pixels from `column` on, and stores them."""
+        k, spec, args = self.k, self.spec, self.args
+        mask = lane_mask(k, count, spec.pixels)
+        for output, total in enumerate(sums):
+            value = total
+            if spec.bias:
+                bias = load(k, k.pointer(BIAS_POINTER), output, spec.dtype)
+                value = k.b.fadd(total, splat(k, bias, spec.pixels))
+            line = k.add(k.mul(k.add(k.mul(row.image, spec.outputs), output), args.out_height), row.number)
+            result = self.epilogue.apply(k, value, (row.image, output, row.number), column, mask)
+            store_masked(k, result, k.pointer(0), k.add(k.mul(line, args.out_width), column), spec.dtype, mask)
+
+    def _sums(self, row: _Row, column: Index, count: int, add: _Add) -> list[ir.Value]:
+        """Returns `count` sums over all channels and the kernel rows inside x, for a block that begins at `column`."""
+        k, spec, args = self.k, self.spec, self.args
+        top = k.sub(k.mul(row.number, spec.strides[0]), args.pad_top)
+        above = _ceil_div(k, k.max(k.sub(0, top), 0), spec.dilations[0])
+        below = k.min(_ceil_div(k, k.max(k.sub(args.x_height, top), 0), spec.dilations[0]), spec.kernel[0])
+        left = k.sub(k.mul(column, spec.strides[1]), args.pad_left)
+        corner = k.add(k.mul(top, self.x_row), k.mul(left, spec.lanes))
+        origin = k.add(k.mul(k.mul(row.image, args.blocks), self.x_block), corner)
+        weights_row = spec.kernel[1] * spec.outputs * spec.lanes
+
+        def of_block(block: Index, lanes: int, sums: list[ir.Value]) -> list[ir.Value]:
+            with loop(k, above, below, carry=sums, name="tap") as tap:
+                down = k.mul(tap.index, k.mul(self.x_row, spec.dilations[0]))
+                x = k.at(k.pointer(1), k.add(k.add(origin, k.mul(block, self.x_block)), down), spec.dtype)
+                number = k.add(k.mul(block, spec.kernel[0]), tap.index)
+                weights = k.at(k.pointer(2), k.mul(number, weights_row), spec.dtype)
+                tap.next(*add(_Taps(x, weights, lanes), tap.carry))
+            return tap.carry
+
+        is_cut = spec.last_lanes < spec.lanes
+        whole = k.sub(args.blocks, 1) if is_cut else args.blocks
+        zeros = [constant(spec.dtype, 0.0, spec.lanes)] * count
+        with loop(k, 0, whole, carry=zeros, name="block") as block:
+            block.next(*of_block(block.index, spec.lanes, block.carry))
+        return of_block(whole, spec.last_lanes, block.carry) if is_cut else block.carry
+
+    def _add_columns(self, taps: _Taps, sums: list[ir.Value]) -> list[ir.Value]:
+        """Returns `sums`, of all pixels for one output after the other, plus the products of a row of the kernel."""
+        spec, found = self.spec, list(sums)
+        stride, dilation = spec.strides[1], spec.dilations[1]
+        readers: dict[int, list[tuple[int, int]]] = {}
+        for pixel in range(spec.pixels):
+            for column in range(spec.kernel[1]):
+                readers.setdefault(pixel * stride + column * dilation, []).append((pixel, column))
+        factors = [self._factors(taps, column) for column in range(spec.kernel[1])]
+        for position in sorted(readers):
+            x = self._pixel(taps, position * spec.lanes)
+            for pixel, column in readers[position]:
+                for output, factor in enumerate(factors[column]):
+                    at = output * spec.pixels + pixel
+                    found[at] = multiply_add(self.k, x, factor, found[at])
+        return found
+
+    def _pixel(self, taps: _Taps, at: Index) -> ir.Value:
+        """Returns the channels of the pixel that lies `at` elements behind the first one."""
+        k, spec = self.k, self.spec
+        if taps.lanes == spec.lanes:
+            return load(k, taps.x, at, spec.dtype, spec.lanes)
+        mask = lane_mask(k, taps.lanes, spec.lanes)
+        return load_masked(k, taps.x, at, spec.dtype, mask, constant(spec.dtype, 0.0, spec.lanes))
+
+    def _factors(self, taps: _Taps, column: Index) -> list[ir.Value]:
+        """Returns the weights of a column of the kernel, a vector an output."""
+        k, spec = self.k, self.spec
+        at = k.mul(column, spec.outputs * spec.lanes)
+        return [
+            load(k, taps.weights, k.add(at, output * spec.lanes), spec.dtype, spec.lanes)
+            for output in range(spec.outputs)
+        ]
+
+
+def _ceil_div(k: Kernel, left: Index, right: int) -> Index:
+    return k.div(k.add(left, right - 1), right)
