@@ -217,7 +217,7 @@ def test_binding_takes_direct_convolution_for_small_images_alone(monkeypatch: py
 @pytest.mark.parametrize("machine", ["avx2", "generic"])
 def test_variants_of_two_tiles_have_the_same_weights(machine: str) -> None:
     """Where binding chooses between tiles of 2 x 2 and of 4 x 4, the weights of both take the memory of one."""
-    two, four = choose_variants(shape_of((3, 3), (1, 1), 12, 512, 512), MACHINES[machine].description(), 2)
+    two, four = choose_variants(shape_of((3, 3), (1, 1), 12, 256, 256), MACHINES[machine].description(), 2)
     assert two is not None
     assert four is not None
     assert (two.side, four.side) == ((2, 2), (4, 4))

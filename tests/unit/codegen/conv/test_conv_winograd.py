@@ -219,7 +219,7 @@ def test_exact_math_never_uses_it() -> None:
 
 def test_streamed_weights_are_transformed_by_the_kernel() -> None:
     """Taps are a quarter of the transformed weights, so they are read if weights are streamed."""
-    target = MACHINES["avx512"].description()
+    target = replace(MACHINES["avx512"].description(), l3=1 << 27)
     shape = winograd(256, 256, (14, 14)).shape(target)
     streamed, resident = (choose_tiling(shape, target, streamed=streamed) for streamed in (True, False))
     assert streamed is not None
@@ -246,6 +246,18 @@ def test_reading_weights_again_costs_more_where_l3_is_far() -> None:
     assert rise(winograd(32, 32, (56, 56))) == 1
 
 
+def test_weights_that_l3_does_not_hold_are_read_again_from_memory() -> None:
+    """What another reading costs depends on whether the weights fit the part of L3 that a process can count on."""
+    shared = replace(MACHINES["avx512"].description(), l3=1 << 24, model="zen5")
+    own = replace(shared, l3=1 << 28)
+
+    def cost(target: Target) -> int:
+        shape = winograd(512, 512, (5, 85)).shape(target)
+        return next(each for each in tilings(shape, target) if each.fused and each.points == F4).total_cost
+
+    assert cost(shared) > 1.1 * cost(own)
+
+
 def test_weights_that_leave_l2_are_prefetched(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefetching changes no result; weights that the kernel transforms have prefetches of their own."""
     case = replace(winograd(48, 48, (9, 11)), epilogue="residual_relu")
@@ -262,7 +274,7 @@ def test_weights_that_leave_l2_are_prefetched(target: Target, monkeypatch: pytes
 @pytest.mark.parametrize(("channels", "streamed"), [(48, False), (64, True)])
 def test_weights_are_streamed_if_they_fill_half_of_the_last_cache(channels: int, streamed: bool) -> None:
     """Constants count with the size that the model gives them."""
-    target = replace(targets.detect(), l2=1 << 16, l3=2 * 56 * 64 * 9 * 4)
+    target = replace(targets.detect(), l2=1 << 16, model="", digest="", l3=2 * 56 * 64 * 9 * 4)
     graph, _ = winograd(channels, 64, (8, 8)).graph(target)
     assert LowerContext(graph, target).streamed_weights == streamed
 

@@ -140,7 +140,7 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
         target.vector_bytes,
         target.l2,
         max(1.0 / (machine.l3_bytes_per_ns * machine.fma_ns), _streamed_byte(target)),
-        _streamed_byte(target),
+        _reread_byte(target, weight_bytes),
         machine.wake_ns / machine.fma_ns,
         1.0 / machine.fma_ns,
         machine.sums_in_flight,
@@ -151,6 +151,13 @@ def _first_byte(target: Target, *, streamed: bool) -> float:
     """Returns the cost of first reading a byte of weights: from memory, which cores share, if `streamed`."""
     machine = target.machine
     return 1.0 / ((machine.memory_shared_bytes_per_ns if streamed else machine.l3_bytes_per_ns) * machine.fma_ns)
+
+
+def _reread_byte(target: Target, weight_bytes: float) -> float:
+    """Returns the cost of reading one of `weight_bytes` again: from memory where L3 does not hold them."""
+    if weight_bytes <= target.last_cache:
+        return _streamed_byte(target)
+    return 1.0 / (target.machine.memory_bytes_per_ns * target.machine.fma_ns)
 
 
 def _streamed_byte(target: Target) -> float:
