@@ -69,14 +69,12 @@ def tensorflow_names() -> str:
 _OPSETS = {"": 26, "ai.onnx.ml": 5}
 """Domain -> the operator set of the oldest onnx package treadle takes."""
 
-_NEWER = {"": {"CausalConvWithState", "LinearAttention"}, "ai.onnx.ml": set[str]()}
-"""Domain -> the operators of newer sets, which newer packages compute: those of onnx 1.23 are listed."""
-
 _PREVIEW = {
-    "ai.onnx.preview": ({"FlexAttention"}, set[str]()),
-    "ai.onnx.preview.training": ({"Adagrad", "Adam", "Momentum"}, {"Gradient"}),
+    "ai.onnx.preview": ({"FlexAttention"}, set[str](), set[str]()),
+    "ai.onnx.preview.training": (set[str](), {"Adagrad", "Adam", "Momentum"}, {"Gradient"}),
 }
-"""Domain of operators that are no part of the standard yet -> those that the onnx package computes, and others."""
+"""Domain of operators that are no part of the standard yet -> those with kernels, those that the onnx package computes,
+and others."""
 
 _REASONS = {
     "the onnx package has no reference for it": ("Gradient", "MaxRoiPool", "Multinomial"),
@@ -89,7 +87,7 @@ _STEPS = {"CategoryMapper"}
 _WITHOUT_REFERENCE = {"MaxRoiPool", "Multinomial"}
 """Operators that neither treadle nor the onnx package computes."""
 
-_MICROSOFT_STEPS = {"Inverse", "Tokenizer"}
+_MICROSOFT_STEPS = {"Tokenizer"}
 """Operators of com.microsoft whose rules make Python steps."""
 
 
@@ -109,10 +107,10 @@ def onnx_ops() -> str:
         known = {name for name, version in first.items() if version <= _OPSETS[domain]}
         native = set(rules) - _STEPS
         refused = known & _WITHOUT_REFERENCE
-        by_reference = (known - native - refused) | (_NEWER[domain] - native)
+        by_reference = known - native - refused
         cells = (_code(sorted(names)) for names in (native, by_reference, refused))
         rows.append((f"`{domain or 'ai.onnx'}`", *cells))
-    rows += [(f"`{domain}`", "", *map(_code, map(sorted, both))) for domain, both in _PREVIEW.items()]
+    rows += [(f"`{domain}`", *map(_code, map(sorted, ways))) for domain, ways in _PREVIEW.items()]
     native = {*microsoft_table.RULES, *microsoft_table.SEARCHES} - _MICROSOFT_STEPS
     refused = _code(sorted(microsoft_refused.REFUSED))
     rows.append(("`com.microsoft`", _code(sorted(native)), _code(sorted(_MICROSOFT_STEPS)), refused))

@@ -15,8 +15,10 @@ from onnx import TensorProto, helper
 
 import treadle
 from tests.models import small
+from tests.models.contrib import OneNode, some
 from tests.models.expected import expected_results
 from tests.models.small import ModelWriter, node
+from tests.models.test_linear_attention import RULES
 from tests.unit.cli.command import treadle as command
 from treadle import dtypes
 from treadle.convert import Converted, convert
@@ -190,6 +192,19 @@ def test_operators_without_a_core_op_stay(tmp_path: Path) -> None:
     done = assert_same(model, [{"x": RNG.standard_normal((2, 3, 3)).astype(np.float32)}], tmp_path)
     assert done.after["Det"] == 1
     assert onnx.load(done.path).opset_import[0].version == 18
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated by key", "gated delta"])
+def test_linear_attention_is_written_for_onnxruntime(rule: str, tmp_path: Path) -> None:
+    node = RULES[rule]
+    model = onnx.load_from_string(node.model(is_open=False))
+    assert_same(model, [node.feeds()], tmp_path, elsewhere=results_of_layers)
+
+
+def test_inverses_are_written_for_onnxruntime(tmp_path: Path) -> None:
+    matrices = OneNode("Inverse", {"x": 3 * np.eye(3, dtype=np.float32) + some(2, 3, 3)})
+    model = onnx.load_from_string(matrices.model(is_open=True))
+    assert_same(model, [matrices.feeds()], tmp_path, elsewhere=results_of_layers)
 
 
 def test_outputs_keep_their_names(tmp_path: Path) -> None:

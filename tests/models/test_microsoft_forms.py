@@ -180,19 +180,25 @@ def test_what_there_is_comes_in_the_order_of_the_operand() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_matrices_are_inverted(dtype: Any) -> None:
-    """Inverse is NumPy's."""
+@pytest.mark.parametrize("is_open", [False, True])
+def test_matrices_are_inverted(dtype: Any, is_open: bool) -> None:
+    """Inverse agrees with NumPy's and ONNX Runtime's."""
     x = (np.eye(4) * 3 + some(2, 3, 4, 4)).astype(dtype)
     node = OneNode("Inverse", {"x": x})
     tolerance = 2e-3 if dtype == np.float16 else 1e-5
-    found = node.run(may_call=True)
+    found = node.run(is_open=is_open)
 
     close(found, [np.linalg.inv(x.astype(np.float64))], rtol=tolerance, atol=tolerance)
     close(found, list(node.run_by_onnxruntime().values()), rtol=tolerance, atol=tolerance)
-    with pytest.raises(RunError, match="a matrix is singular"):
-        OneNode("Inverse", {"x": np.zeros((2, 2), dtype)}).run(may_call=True)
+
+
+def test_matrices_without_an_inverse_are_refused() -> None:
+    """A singular matrix fails the run, one that is not square the model."""
+    for matrix in (np.zeros((2, 2), np.float32), np.float32([[1, 2], [2, 4]])):
+        with pytest.raises(RunError, match="a matrix is singular"):
+            OneNode("Inverse", {"x": matrix}).run()
     with pytest.raises(ModelError, match="x must be square matrices"):
-        OneNode("Inverse", {"x": np.zeros((2, 3), dtype)}).run(may_call=True)
+        OneNode("Inverse", {"x": np.zeros((2, 3), np.float32)}).run()
 
 
 @pytest.mark.parametrize("last", [0, 1])

@@ -384,6 +384,34 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return high * wide / (sum(sizes) - high * wide) if high > 0 and wide > 0 and min(sizes) > 0 else 0.0
 
 
+def _linear_attention(case: Case) -> list[Array]:
+    """Each head for itself, its state as a sum over the tokens so far of what is left of them."""
+    q, k, v, state, factor, rate = _wide(case)
+    heads, shared = case.attrs["heads"], case.attrs["shared"]
+    batch, tokens, _ = q.shape
+    q, k, v = (
+        x.reshape(batch, tokens, count, x.shape[2] // count) for x, count in ((q, heads), (k, shared), (v, shared))
+    )
+    key, value, most = k.shape[3], v.shape[3], max(heads, shared)
+    factor = np.ones((batch, tokens, shared)) if factor is None else factor
+    factor = factor.reshape(batch, tokens, shared, factor.shape[2] // shared)
+    factor = np.broadcast_to(factor, (batch, tokens, shared, key))
+    y, last = np.zeros((batch, tokens, most, value)), np.zeros((batch, shared, key, value))
+    for n, head in np.ndindex(batch, shared):
+        now = np.zeros((key, value)) if state is None else state[n, head]
+        for token in range(tokens):
+            now = np.diag(factor[n, token, head]) @ now
+            added = v[n, token, head]
+            if rate is not None:
+                added = (added - k[n, token, head] @ now) * rate[n, token, head if rate.shape[2] > 1 else 0]
+            now = now + np.outer(k[n, token, head], added)
+            for reader in range(most):
+                if reader * shared // most == head:
+                    y[n, token, reader] = q[n, token, reader * heads // most] @ now
+        last[n, head] = now
+    return [y.reshape(batch, tokens, most * value), last]
+
+
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "branch": _branch,
     "loop": _loop,
@@ -394,6 +422,8 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "expm1": lambda case: np.expm1(_wide(case)[0]),
     "log1p": lambda case: np.log1p(_wide(case)[0]),
     "erfc": lambda case: np.vectorize(math.erfc, otypes=[float])(_wide(case)[0]),
+    "inverse": lambda case: np.linalg.inv(_wide(case)[0]),
+    "linear_attention": _linear_attention,
     "roi_align": _roi_align,
     "trees": _trees,
     "ne": lambda case: ~(case.inputs[0] == case.inputs[1]),

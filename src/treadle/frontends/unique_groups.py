@@ -34,20 +34,30 @@ def unique_groups(b: AddsNodes, x: Value, *, keep_order: bool, nans_are_equal: b
     They are in ascending order, or with `keep_order` in that of x.
     """
     flat = b.add("reshape", x, b.integers([-1]))
-    length = b.add("shape", flat)
-    ordered, places = _sorted(b, flat, length)
-    begins = _begins_group(b, ordered, length, nans_are_equal=nans_are_equal)
-    groups = b.add("sub", _sums(b, begins), b.integers([1]))
+    ordered, places = _sorted(b, flat, b.add("shape", flat))
+    found, groups, counts, starts = _groups(b, ordered, nans_are_equal=nans_are_equal)
     inverse = _scattered(b, groups, places)
-    starts = _first_axis(b, b.add("counted", *b.add_many("non_zero", [begins], 2), axis=1, label="unique"))
     first = b.add("gather", places, starts, axis=0)
-    found = b.add("gather", ordered, starts, axis=0)
-    counts = b.add("sub", _shifted(b, starts, length), starts)
     if keep_order:
         first, order = _sorted(b, first, b.add("shape", first))
         found, counts = (b.add("gather", value, order, axis=0) for value in (found, counts))
         inverse = b.add("gather", _sorted(b, order, b.add("shape", order))[1], inverse, axis=0)
     return [found, first, inverse, counts]
+
+
+def consecutive_groups(b: AddsNodes, x: Value) -> list[Value]:
+    """Return the first element of each run of equal ones in x, which run each element is in, and how long they are."""
+    return _groups(b, b.add("reshape", x, b.integers([-1])), nans_are_equal=False)[:3]
+
+
+def _groups(b: AddsNodes, x: Value, *, nans_are_equal: bool) -> list[Value]:
+    """The first elements of runs, which run each element is in, how long runs are, and where they start."""
+    length = b.add("shape", x)
+    begins = _begins_group(b, x, length, nans_are_equal=nans_are_equal)
+    groups = b.add("sub", _sums(b, begins), b.integers([1]))
+    starts = _first_axis(b, b.add("counted", *b.add_many("non_zero", [begins], 2), axis=1, label="unique"))
+    counts = b.add("sub", _shifted(b, starts, length), starts)
+    return [b.add("gather", x, starts, axis=0), groups, counts, starts]
 
 
 def _sorted(b: AddsNodes, x: Value, length: Value) -> list[Value]:

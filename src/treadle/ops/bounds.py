@@ -59,6 +59,7 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "conv_transpose": {**_WINDOW, "output_padding": EXTRA, "groups": COUNT},
     "gather_nd": {"batch_dims": EXTRA},
     "group_norm": {"groups": COUNT},
+    "linear_attention": {"heads": COUNT, "shared": COUNT},
     "loop": {"carried": EXTRA, "sliced": EXTRA},
     "lrn": {"size": COUNT},
     "pick_channels": {"picks": EXTRA},

@@ -20,6 +20,8 @@ from treadle.ops import (
     expand,
     gather,
     gather_reduce,
+    inverse,
+    linear_attention,
     loop,
     matmul,
     non_max_suppression,
@@ -66,6 +68,10 @@ _TENSOR = (
     OpDef(
         "packed_attention", packed_attention.infer_packed_attention, packed_attention.evaluate_packed_attention, 4, 4
     ),
+    OpDef(
+        "linear_attention", linear_attention.infer_linear_attention, linear_attention.evaluate_linear_attention, 3, 6
+    ),
+    OpDef("inverse", inverse.infer_inverse, inverse.evaluate_inverse),
     OpDef("einsum", einsum.infer_einsum, einsum.evaluate_einsum, 1, None),
     OpDef("conv", conv.infer_conv, conv.evaluate_conv, 2, None),
     OpDef("conv_transpose", conv_transpose.infer_conv_transpose, conv_transpose.evaluate_conv_transpose, 2, 3),

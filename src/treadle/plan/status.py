@@ -7,6 +7,7 @@ DIVISION_BY_ZERO = 2
 LIBRARY_FAILED = 3
 ITEMS_DIFFER = 4
 SHAPE_DIFFERS = 5
+SINGULAR = 6
 
 FAILURES: dict[int, tuple[type[KernelError], str]] = {
     INDEX_OUT_OF_RANGE: (OutOfRangeError, "an index is out of range for the axis it selects from"),
@@ -19,6 +20,7 @@ FAILURES: dict[int, tuple[type[KernelError], str]] = {
         KernelError,
         "its body gives a value another rank, or another size of a dimension that is known before the run",
     ),
+    SINGULAR: (KernelError, "a matrix is singular: it has no inverse"),
     LIBRARY_FAILED: (KernelError, "the library that the matmul provider is reports a failure"),
 }
 """The error that each one raises, and its message."""

@@ -26,6 +26,8 @@ from treadle.frontends.onnx.loops import (
     scan_results,
 )
 from treadle.frontends.onnx.names import captured, graph_of
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules import flex_attention
 from treadle.frontends.onnx.scope import Scope, stored, values_by_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
@@ -87,6 +89,30 @@ class ControlFlow(ABC):
         inner = Scope(ChainMap({}, scope.env), scope.versions, f"{name}/", None, stored(graph))
         self._nodes(graph.node, inner)
         return [self._look_up(value.name, inner) for value in graph.output]
+
+    def _modified_attention(self, node: OnnxNode, name: str, scope: Scope) -> list[Value] | None:
+        """The result of a FlexAttention, its modifiers in place; None if core nodes cannot express it."""
+        scores = flex_attention.scores(node, self._builder)
+        changed = scores and self._modified(node, "score_mod", scores, name, scope)
+        weights = changed and self._modified(
+            node, "prob_mod", self._builder.add("softmax", changed, axis=-1), name, scope
+        )
+        return weights and [flex_attention.mixed(node, weights, self._builder)]
+
+    def _modified(self, node: OnnxNode, attribute: str, value: Value, name: str, scope: Scope) -> Value | None:
+        """What the graph in `attribute` makes of `value`, which it is without one; None if that is no tensor."""
+        if not node.has(attribute):
+            return value
+        graph = graph_of(node.proto, attribute)
+        if len(graph.input) != 1 or len(graph.output) != 1:
+            counts = f"{len(graph.input)} and {len(graph.output)}"
+            raise Fault(f"attribute {attribute!r} must be a graph with one input and one output, got {counts}")
+        env: ChainMap[str, Binding] = ChainMap({graph.input[0].name: value}, scope.env)
+        inner = Scope(env, scope.versions, f"{name}/{attribute}/", None, stored(graph))
+        self._nodes(graph.node, inner)
+        found = self._look_up(graph.output[0].name, inner)
+        self._builder.name = name
+        return self._builder.cast(found, value.dtype) if isinstance(found, Value) else None
 
     def _branch(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Sequence[Binding] | None:
         """The results of an If with both branches as bodies; None if they cannot be graphs of core nodes.

@@ -40,6 +40,7 @@ from treadle.frontends.onnx.object_inputs import Kind, kinds_of, object_input
 from treadle.frontends.onnx.opsets import domain_of, signature
 from treadle.frontends.onnx.opsets import versions as versions_of
 from treadle.frontends.onnx.reader import Source
+from treadle.frontends.onnx.rules.flex_attention import DOMAIN as FLEX
 from treadle.frontends.onnx.rules.sequence import MAKERS, SequenceNode
 from treadle.frontends.onnx.rules.sequence import RULES as SEQUENCE_RULES
 from treadle.frontends.onnx.scope import Scope, stored, values_by_name
@@ -327,6 +328,8 @@ class _Importer(ControlFlow):
         lists = {number: each for number, each in enumerate(bindings) if isinstance(each, TensorList)}
         if lists or (domain == "" and node.op in MAKERS):
             return self._listed(node, lists, name, scope) if domain == "" else None
+        if domain == FLEX and node.op == "FlexAttention":
+            return self._modified_attention(node, name, scope)
         controlled = self._controlled(node, name, scope) if domain == "" else None
         if controlled is not None:
             return controlled

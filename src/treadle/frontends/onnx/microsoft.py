@@ -98,6 +98,27 @@ SIGNATURES: dict[str, Signature] = {
         ),
         signature("FusedGemm", "A:R B:R C:R?", "Y:R", _PRODUCT | _ACTIVATION | {"beta": _FLOAT}),
         signature("Inverse", "X:R", "Y:R", {}),
+        signature(
+            "CausalConvWithState",
+            "input:Y weight:Y bias:Y? past_state:Y?",
+            "output:Y present_state:Y state_update:Y?",
+            dict.fromkeys(
+                ("channels_last", "dilation", "input_channel_offset", "input_channels", "ndim", "state_channels_last"),
+                _INT,
+            )
+            | dict.fromkeys(("state_length", "state_update_capacity", "state_window"), _INT)
+            | {"activation": _STRING},
+        ),
+        signature(
+            "LinearAttention",
+            "query:Y key:Y value:Y past_state:E? decay:Y? beta:Y?",
+            "output:Y present_state:E",
+            dict.fromkeys(("chunk_size", "kv_num_heads", "q_num_heads", "state_window"), _INT)
+            | {"scale": _FLOAT, "update_rule": _STRING},
+            "kv_num_heads",
+            "q_num_heads",
+        ),
+        signature("LinearAttentionGate", "a:Y dt_bias:F decay_scale:F b:Y?", "decay:Y beta:Y?", {}),
         signature("Unique", "x:F", "y:F idx:L counts:L", {}),
         signature("SparseToDenseMatMul", "A:R B:R", "Y:R", _PRODUCT),
         signature("FusedMatMul", "A:R B:R", "Y:R", _PRODUCT | {"transBatchA": _INT, "transBatchB": _INT}),

@@ -14,8 +14,7 @@ _REASONS = {
     ),
     "it chooses experts for each token, whose weights it holds": "MoE MoEGroupRouter QMoE",
     "it keeps the state of a linear attention or a state space": (
-        "CausalConvWithState GatedDeltaNet HyperConnectionPostMix HyperConnectionPreMix LinearAttention "
-        "LinearAttentionGate VarlenCausalConvWithState"
+        "GatedDeltaNet HyperConnectionPostMix HyperConnectionPreMix VarlenCausalConvWithState"
     ),
     "it hashes tokens": "EngramGate MurmurHash3 NGramHashMapping VarlenNGramHashMapping",
     "it attends within blocks that a table names": "SparseAttention",

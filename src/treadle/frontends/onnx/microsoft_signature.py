@@ -11,6 +11,7 @@ _TYPES = {
     "T": _BYTES,
     "A": _BYTES,
     "B": _BYTES,
+    "E": frozenset({"tensor(float)", "tensor(float16)", "tensor(bfloat16)"}),
     "F": frozenset({"tensor(float)"}),
     "C": frozenset({"tensor(bool)"}),
     "G": _BYTES | {"tensor(int16)", "tensor(uint16)"},

@@ -19,6 +19,7 @@ from treadle.frontends.torch.rules import (
     scatter,
     shape,
     transformer,
+    unique,
 )
 from treadle.frontends.torch.rules import complex as complex_rules
 from treadle.frontends.torch.rules.rule import Rule
@@ -338,6 +339,7 @@ RULES: dict[str, Rule] = {
     "view.dtype": shape.view_dtype,
     "view_as": shape.view_as,
     # elements by position
+    "_unique2": unique.unique,
     "_unsafe_index": index.index,
     "_unsafe_index_put": index.index_put,
     "copy": index.copy,
@@ -358,6 +360,8 @@ RULES: dict[str, Rule] = {
     "scatter.value": scatter.scatter("none"),
     "scatter_add": scatter.scatter("add"),
     "scatter_reduce.two": scatter.scatter_reduce,
+    "unique_dim": unique.unique_dim,
+    "unique_consecutive": unique.unique_consecutive,
     "select_scatter": index.select_scatter,
     "slice_scatter": index.slice_scatter,
     "take_along_dim": index.take_along_dim,

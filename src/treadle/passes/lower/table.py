@@ -21,7 +21,9 @@ from treadle.passes.lower.elementwise import lower_elementwise, lower_scalar
 from treadle.passes.lower.expand import lower_expand, lower_tile
 from treadle.passes.lower.gather import lower_gather, lower_gather_elements, lower_gather_nd
 from treadle.passes.lower.gather_reduce import lower_gather_reduce
+from treadle.passes.lower.inverse import lower_inverse
 from treadle.passes.lower.library_gemm import lower_matmul_by_provider
+from treadle.passes.lower.linear_attention import lower_linear_attention
 from treadle.passes.lower.loop import lower_loop
 from treadle.passes.lower.non_max_suppression import lower_non_max_suppression
 from treadle.passes.lower.non_zero import lower_non_zero
@@ -85,6 +87,8 @@ LOWERINGS: dict[str, Lowering] = {
     "matmul": lower_matmul_by_provider,
     "attention": lower_attention,
     "packed_attention": lower_packed_attention,
+    "linear_attention": lower_linear_attention,
+    "inverse": lower_inverse,
     "lstm": lower_lstm,
     "gru": lower_gru,
     "rnn": lower_rnn,

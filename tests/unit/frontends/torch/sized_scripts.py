@@ -54,6 +54,19 @@ def repeats_rows(x: Tensor) -> tuple[Tensor, int]:
     return rows, rows.size(0)
 
 
+def what_there_is(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    found, inverse, counts = torch.unique((x * 3).round(), return_inverse=True, return_counts=True)
+    return found * 2, inverse, counts
+
+
+def what_there_is_of_halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.unique((x * 3).round().half()), torch.unique(x > 0)
+
+
+def runs_of_signs(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.unique_consecutive(x > 0, return_inverse=True, return_counts=True)
+
+
 def writes_in_place(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     out = torch.zeros(60)
     chosen = x[x > 0]
@@ -224,11 +237,14 @@ ALL = [
     repeats_rows,
     returns_early,
     rows_of_two,
+    runs_of_signs,
     sizes_from_elements,
     slices_by_a_count,
     sums_parts,
     takes_a_side,
     the_best_of_the_chosen,
     thins_out,
+    what_there_is,
+    what_there_is_of_halves,
     writes_in_place,
 ]

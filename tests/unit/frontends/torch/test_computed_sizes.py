@@ -122,7 +122,15 @@ class _Joined(torch.nn.Module):
         return torch.cat([found, found[: found.shape[0] // 2]]) + found.shape[0]
 
 
-@pytest.mark.parametrize("module", [_Chosen(), _Counted(), _Joined()], ids=lambda module: type(module).__name__)
+class _Unique(torch.nn.Module):
+    """Counts what there is."""
+
+    def forward(self, x: Any) -> Any:
+        found, inverse, counts = torch.unique(x.round(), return_inverse=True, return_counts=True)
+        return found + 1, inverse, counts
+
+
+@pytest.mark.parametrize("module", [_Chosen(), _Counted(), _Joined(), _Unique()], ids=lambda module: type(module).__name__)
 def test_exported_programs_read_such_sizes_too(module: Any) -> None:
     first, *others = inputs()
     session = treadle.Session(torch.export.export(module, (first,)))

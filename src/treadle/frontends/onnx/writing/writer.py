@@ -90,6 +90,8 @@ class Writer:
 
         Attributes that are None are left out.
         """
+        if domain:
+            self.domains.setdefault(domain, 1)
         names = list(outputs) or [self.fresh(f"{self._title}/{op}")]
         given = {key: _plain(value) for key, value in attrs.items() if value is not None}
         title = self.fresh(self._title or op)
