@@ -8,9 +8,11 @@ processes.
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,22 +23,37 @@ STATUS = Path("/proc/self/status")
 RUNS = 3
 
 
-def megabytes(field: str) -> float:
-    """Reads a field of /proc/self/status."""
-    found = re.search(rf"^{field}:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
+def megabytes(field: str, status: Path = STATUS) -> float:
+    """Reads a field of a process's `status` in /proc, by default this one's."""
+    found = re.search(rf"^{field}:\s+(\d+) kB", status.read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) * 1.024e-3
 
 
+def running_children() -> list[Path]:
+    """The folders in /proc of the processes that this one started and that have not ended."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return [Path("/proc") / number for each in lists for number in each.read_text().split()]
+
+
 def helper() -> float:
-    """The peak of the largest process that this one started and that has ended."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3
+    """The peak of the largest process that this one started."""
+    peaks = [resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3]
+    for child in running_children():
+        with suppress(OSError):  # it has ended
+            peaks.append(megabytes("VmHWM", child / "status"))
+    return max(peaks)
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of those that it started and that have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    """CPU time of this process and of those that it started."""
+    ticks = 0
+    for child in running_children():
+        with suppress(OSError):  # it has ended
+            fields = (child / "stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def shares(session: Any, *, first: bool) -> dict[str, float]:

@@ -438,6 +438,11 @@ def written_forms(session: Session) -> WrittenForms:
     return session._written  # noqa: SLF001 - this module's own class
 
 
+def compiler_of(session: Session) -> ModelCompiler:
+    """Return what compiles the model of `session`."""
+    return session._compiler  # noqa: SLF001 - this module's own class
+
+
 def remembered(session: Session, name: str, make: Callable[[], Any]) -> Any:
     """Return what `make` returns of the model of `session`, as JSON has it; it is kept on disk under `name`."""
     return session._compiler.remembered(name, make)  # noqa: SLF001 - this module's own class

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treadle import forking, knobs
 from treadle.codegen.artifact import artifact_key, load_artifact
 from treadle.codegen.artifact_record import Artifact
-from treadle.codegen.out_of_process import load_or_compile
+from treadle.codegen.out_of_process import compile_more, load_or_compile
 from treadle.frontends import LIBRARIES, ONNX
 from treadle.frontends.model_source import ModelForm, ModelSource
 from treadle.immutable import immutable
 from treadle.open_plans import RestPlans
+from treadle.plan_store import PlanStore
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.runner import Runner
+from treadle.runtime.signature import Interface
 
 if TYPE_CHECKING:
     from treadle.driver import Options
@@ -83,12 +87,42 @@ class CompileSettings:
         settings = {**self._arithmetic, "form": source.form}
         return artifact_key(source.content_digest, settings, self.target, LIBRARIES.get(source.reader))
 
-    def find_artifact(self, model: Any, source: ModelSource | ModelForm, key: str) -> Artifact | None:
+    def find_artifact(self, source: ModelSource | ModelForm, key: str) -> Artifact | None:
         """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
-        if isinstance(source, ModelForm) or (source.reader != ONNX and source.suffix not in COMPILED_APART):
+        content = self._compiled_apart(source)
+        if isinstance(source, ModelForm) or content is None:
             return load_artifact(key, self.target)
-        content = model if source.path is None else source.path
         return load_or_compile(content, key, self.target, self._arithmetic, source.options, self.progress)
+
+    def compile_apart(self, source: ModelSource | ModelForm, key: str, more: Mapping[str, Any]) -> bool:
+        """Have a child compile `more` of the model whose artifact is `key`, as `compile_more` of a session takes it.
+
+        Return false if this process must compile, because there is no child, or it has failed.
+        """
+        content = self._compiled_apart(source)
+        if isinstance(source, ModelForm) or content is None:
+            return False
+        return compile_more(content, key, {**self._arithmetic, **source.options}, more, self.progress)
+
+    def store(
+        self,
+        source: ModelSource | ModelForm,
+        key: str | None,
+        interface: Interface,
+        caps: NodeCaps,
+        main: str,
+        *,
+        is_template: bool,
+    ) -> PlanStore:
+        """Return the store of the plans of a model whose artifact is `key`, that of the plan `main`."""
+        apart = None if key is None else partial(self.compile_apart, source, key)
+        return PlanStore(key, source, self.target, interface, caps, main, is_template=is_template, apart=apart)
+
+    def _compiled_apart(self, source: ModelSource | ModelForm) -> Path | bytes | None:
+        """Return the content of a model that a child may compile; None of others."""
+        if isinstance(source, ModelForm) or (source.reader != ONNX and source.suffix not in COMPILED_APART):
+            return None
+        return source.content
 
     def options(self, caps: NodeCaps) -> Options:
         """Return the driver's options."""

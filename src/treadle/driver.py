@@ -409,9 +409,9 @@ class BehindSizes:
         return Body.of(compiled.executable.layout), [None if port.sized_in_run else port.shape for port in ports]
 
 
-def compiler_of_stage(compiled: Compiled | Open, outputs: tuple[str, ...]) -> BehindSizes | None:
+def compiler_of_stage(plan: Plan, outputs: tuple[str, ...]) -> BehindSizes | None:
     """Return what compiles for the stage of a plan, or of the loop in front of it, for `outputs`; None without one."""
-    compilers = (stage.compiler for stage in stages_of(compiled.plan) if stage.form.outputs == outputs)
+    compilers = (stage.compiler for stage in stages_of(plan) if stage.form.outputs == outputs)
     return next((compiler for compiler in compilers if isinstance(compiler, BehindSizes)), None)
 
 

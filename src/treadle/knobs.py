@@ -83,7 +83,7 @@ KNOBS: dict[str, Knob] = {
         Knob("TREADLE_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",
              "How much that folder may hold; what was not used for longest is dropped."),
         Knob("TREADLE_OUT_OF_PROCESS", "on", _one_of("on", "off"), "on or off",
-             "Compile large models out of process: a child writes the artifact into that folder and ends."),
+             "Compile large models out of process: a child writes artifacts into that folder, and ends soon after."),
         Knob("TREADLE_DEBUG", 0, _whole(0), "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
         Knob("TREADLE_DISABLE", None, _names, "names of `treadle.optimisations` by comma",

@@ -33,7 +33,7 @@ from treadle.runtime.formed_runner import formed_interface
 from treadle.runtime.per_size import PerSize
 from treadle.runtime.plans import Plans, Runnable
 from treadle.runtime.program_template import MovingPlan
-from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
+from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of, signature_of
 from treadle.runtime.state_pairs import Growth, growth_of
 from treadle.runtime.turns import Turn
 from treadle.scarce_memory import memory_to
@@ -83,7 +83,7 @@ class ModelCompiler:
         self._forms: Sequence[Form] | None = None
         self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
         key = settings.artifact_key(source)
-        self._artifact = None if key is None else settings.find_artifact(model, source, key)
+        self._artifact = None if key is None else settings.find_artifact(source, key)
         loaded = source.load() if self._artifact is None else self._artifact
         if isinstance(loaded, Graph):
             whole = settings.artifact_key(source)
@@ -115,9 +115,9 @@ class ModelCompiler:
             self._builds_open = not isinstance(loaded, Template) or loaded.builds_open
         checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
         main = tokens_name(self.interface.select(None)) if settings.skip_padding else main_name(self.interface)
-        self._store = PlanStore(key, source, settings.target, self.interface, caps, main, is_template=self.is_template)
+        self._store = settings.store(source, key, self.interface, caps, main, is_template=self.is_template)
         self._open = OpenPlans(self._store)
-        if self.is_template and self._builds_open and not _declares_inputs(self.interface):
+        if self.is_template and self._builds_open and not self.interface.declares_inputs:
             self._by_form = FormPlans(self._load_template, self.interface, self._store)
         if settings.skip_padding:
             from treadle.padded_plans import PaddedPlans
@@ -239,23 +239,17 @@ class ModelCompiler:
         return self._model
 
     def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
-        shapes = [shape_of(each) for each in signature]
+        shapes, forms = [shape_of(each) for each in signature], self._forms_of(signature)
         if self.is_template:
-            forms = self._forms_of(signature)
             self._graph, self._forms = None, forms
             if self._by_form is not None:
                 return self._compile_form(self._by_form, forms, outputs)
-        artifact, self._artifact = self._artifact, None
-        if artifact is None:
-            found = self._open.find(self._model, shapes, outputs)
-            if found is not None:
-                return found
-            artifact = self._store.load(fixed_name(outputs, shapes))
-        elif artifact.program is not None:
-            self._caps.apply_to(artifact.program)
-        forms = self._forms_of(signature)
-        if artifact is not None and isinstance(artifact.program, Executable):
-            return self._restored(self._store, artifact, forms, outputs)
+        found = self._find(forms, outputs)
+        wanted = {"signature": signature, "outputs": outputs}
+        if found is None and self._padded is None and self._store.compile_apart(wanted, fixed_name(outputs, shapes)):
+            found = self._find(forms, outputs)
+        if found is not None:
+            return found
         if self._padded is not None and self._open.samples(outputs) is None:
             self._open.compile(self._model, outputs, None)  # for the sizes that other sessions take
         bound = self._open.bind(self._model, shapes, outputs) if self._builds_open else None
@@ -264,12 +258,31 @@ class ModelCompiler:
             return bound
         return self._compile_fixed(self._store, forms, outputs)
 
+    def _find(self, forms: Sequence[Form], outputs: tuple[str, ...]) -> Runnable | None:
+        """Return a plan that is held or stored for inputs of these `forms`; None if none serves them."""
+        shapes = [shape for _, shape in forms]
+        artifact, self._artifact = self._artifact, None
+        if artifact is None:
+            found = self._open.find(self._model, shapes, outputs)
+            if found is not None:
+                return found
+            artifact = self._store.load(fixed_name(outputs, shapes))
+        elif artifact.program is not None:
+            self._caps.apply_to(artifact.program)
+        if artifact is None or not isinstance(artifact.program, Executable):
+            return None
+        return self._restored(self._store, artifact, forms, outputs)
+
     def _forms_of(self, signature: CallSignature) -> list[Form]:
         """Return the dtype and shape of each input of a run with this signature."""
         return [
             (dtype_of(each, tensor), shape_of(each))
             for tensor, each in zip(self.interface.inputs, signature, strict=True)
         ]
+
+    def find_sizes(self, sizes: Mapping[str, int], outputs: tuple[str, ...]) -> Runnable | None:
+        """Return a plan that is held or stored for these `sizes` of open dimensions, by name; None if none is."""
+        return self._open.find_sizes(self._model, sizes, outputs)
 
     def _compile_form(self, plans: FormPlans, forms: Sequence[Form], outputs: tuple[str, ...]) -> Runnable:
         """Return what computes `outputs` of a template that declares no shapes for inputs of these `forms`."""
@@ -290,7 +303,8 @@ class ModelCompiler:
         assert isinstance(artifact.program, Executable)
         if artifact.nodes is not None:
             self._set_nodes(artifact.nodes)
-        part = store.part(behind_name(fixed_name(outputs, [shape for _, shape in forms])))
+        wanted = {"outputs": outputs, "signature": signature_of(self.interface.inputs, forms)}
+        part = store.part(behind_name(fixed_name(outputs, [shape for _, shape in forms])), wanted)
         give_compilers(artifact.program.stages, part, partial(self._compile_again, store, forms, outputs))
         return Restored(artifact.program, partial(self._compile_fixed, store, forms, outputs, keep=False))
 
@@ -475,11 +489,6 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     while isinstance(runnable, Restored | TokenRun | Turn):
         runnable = runnable.kept() if isinstance(runnable, Turn) else runnable.compiled()
     return driver.plans_of(runnable)
-
-
-def _declares_inputs(interface: Interface) -> bool:
-    """Return whether the dtypes and ranks of all inputs are declared."""
-    return all(tensor.dtype is not None and tensor.shape is not None for tensor in interface.inputs)
 
 
 def names_of(graph: Graph) -> tuple[str, ...]:

@@ -108,6 +108,7 @@ class OpenPlans:
         if plan is None:
             return False
         self._appended = artifact.appended
+        self._reasons.pop(key, None)
         self._plans.setdefault(key, []).append(plan)
         return True
 
@@ -163,7 +164,8 @@ class OpenPlans:
         behind = self._behind(plan.name)
         if self._store is not None and plan.template.stages:
             compile_ = partial(_compile_stored, model, plan, outputs, behind)
-            give_compilers(plan.template.stages, self._store.part(behind_name(plan.name)), compile_)
+            wanted = {"outputs": outputs, "sizes": dict(sizes)}
+            give_compilers(plan.template.stages, self._store.part(behind_name(plan.name), wanted), compile_)
         executable = plan.bind(sizes)
         show = partial(_show, model, plan, sizes, outputs, behind)
         return None if executable is None else Restored(executable, show, plan)
@@ -384,6 +386,7 @@ class StoredStage:
         self._form = form
         self._compile = compile_
         self._compiler: BehindSizes | None = None
+        self._store = store
         self._plans = OpenPlans(store)
 
     def make(self, sizes: Sequence[int]) -> StageTemplate | tuple[Body, list[StaticShape | None]]:
@@ -398,6 +401,9 @@ class StoredStage:
                 # Holds a plan for other sizes: it may serve 0, too. Else _empty() would have the graph compiled.
                 self._plans.find_sizes(model, {**by_name, **dict.fromkeys(empty, 2)}, form.outputs)
             found = self._plans.find_sizes(model, by_name, form.outputs)
+            wanted = {"stage": form.outputs, "found": tuple(sizes)}
+            if found is None and self._store is not None and self._store.compile_apart(wanted):
+                found = self._plans.find_sizes(model, by_name, form.outputs)
             if isinstance(found, Restored) and found.source is not None:
                 return StageTemplate(found.source.template, list(map(form.sizes.index, found.source.symbols)))
         return self._compiled().make(sizes)
@@ -406,7 +412,7 @@ class StoredStage:
         from treadle.driver import compiler_of_stage
 
         if self._compiler is None:
-            self._compiler = compiler_of_stage(self._compile(), self._form.outputs)
+            self._compiler = compiler_of_stage(self._compile().plan, self._form.outputs)
             if self._compiler is None:
                 raise InternalError(
                     f"a plan from disk has a stage for {list(self._form.outputs)}, but not when it is compiled again"

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,10 @@ def tokens_name(outputs: Sequence[str]) -> str:
     return f"tokens {list(outputs)}"
 
 
+Apart = Callable[[Mapping[str, Any]], bool]
+"""Has a child process compile and store what `compile_more` takes; returns whether it has."""
+
+
 class PlanStore:
     """Reads and writes the artifacts of one model. Threads may share it."""
 
@@ -69,10 +74,11 @@ class PlanStore:
         main: str,
         *,
         is_template: bool = False,
+        apart: Apart | None = None,
     ) -> None:
         """Make the store of a model whose artifact has the name `key`; None: nothing is stored.
 
-        That artifact is the plan called `main`. What is loaded gets `caps`.
+        That artifact is the plan called `main`. What is loaded gets `caps`. `apart` is None where no child compiles.
         """
         self._key = key
         self._source = source
@@ -81,13 +87,30 @@ class PlanStore:
         self._caps = caps
         self._main = main
         self._is_template = is_template
+        self._apart = apart
+        self._is_part = False
 
-    def part(self, name: str) -> PlanStore:
-        """Return a store for plans of the same model that other plans of the same names differ from."""
+    def part(self, name: str, wanted: Mapping[str, Any] | None = None) -> PlanStore:
+        """Return a store for plans of the same model that other plans of the same names differ from.
+
+        `wanted` says, as `compile_more` takes it, of which plan of this store they are stages; None: of none.
+        """
         key = self._key_of(name)
-        return PlanStore(
+        made = PlanStore(
             key, self._source, self._target, self._interface, self._caps, "", is_template=self._is_template
         )
+        made._is_part = True
+        if wanted is not None and self._apart is not None and not self._is_part:
+            made._apart = partial(_compile_stage, self._apart, wanted)
+        return made
+
+    def compile_apart(self, wanted: Mapping[str, Any], name: str = "") -> bool:
+        """Have a child process compile `wanted` and store it; return whether it has.
+
+        Of a store of stages, `wanted` says which stage, and the sizes that were found for it. A child was asked for the
+        plan called `main` before.
+        """
+        return self._apart is not None and (not name or name != self._main) and self._apart(wanted)
 
     def load(self, name: str) -> Artifact | None:
         """Return the artifact of the plan `name`; None if there is none."""
@@ -130,6 +153,10 @@ class PlanStore:
         if self._key is None or name == self._main:
             return self._key
         return hashlib.sha256(f"plan\n{self._key}\n{name}".encode()).hexdigest()
+
+
+def _compile_stage(apart: Apart, plan: Mapping[str, Any], stage: Mapping[str, Any]) -> bool:
+    return apart({**plan, **stage})
 
 
 @dataclass(slots=True)

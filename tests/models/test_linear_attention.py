@@ -139,9 +139,7 @@ def test_attentions_of_another_form_are_refused(node: OneNode, message: str) -> 
 
 def test_gates_of_linear_attention_agree_with_their_formula() -> None:
     a, bias, scale, b = some(2, 5, 4), some(4, seed=1), -np.abs(some(4, seed=2)), some(2, 5, 4, seed=3)
-    node = OneNode(
-        "LinearAttentionGate", {"a": a, "bias": bias, "scale": scale, "b": b}, outputs=("decay", "beta")
-    )
+    node = OneNode("LinearAttentionGate", {"a": a, "bias": bias, "scale": scale, "b": b}, outputs=("decay", "beta"))
 
     close(node.run(), [scale * np.log1p(np.exp(a + bias)), 1 / (1 + np.exp(-b))])
     with pytest.raises(ModelError, match="its input 'b'"):
@@ -186,7 +184,9 @@ def test_causal_convolutions_may_be_dilated() -> None:
 @pytest.mark.parametrize("past", [False, True])
 def test_channels_of_causal_convolutions_may_come_last(past: bool) -> None:
     node = causal(4, "none", past=past, bias=True)
-    turned = {name: x if x is None or x.ndim < 3 or name == "w" else x.swapaxes(1, 2) for name, x in node.operands.items()}
+    turned = {
+        name: x if x is None or x.ndim < 3 or name == "w" else x.swapaxes(1, 2) for name, x in node.operands.items()
+    }
     last = OneNode(node.op, turned, node.constants, node.outputs, {**node.attributes, "channels_last": 1})
 
     close(last.run(), [x.swapaxes(1, 2) for x in node.run().values()], rtol=0, atol=0)

@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,9 @@ import pytest
 import treadle
 from tests.models import small
 from tests.unit.frontends.tensorflow.graphs import Writer
-from treadle.codegen import artifact, cache, host, llvm_host, out_of_process
+from treadle.codegen import artifact, cache, compile_process, host, llvm_host
 from treadle.compile import runner_of
-from treadle.errors import ModelError
+from treadle.errors import ModelError, RunTimeoutError
 from treadle.plan_store import Restored
 from treadle.runtime import interpreter
 
@@ -38,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
     """The child processes, each with the variables that were added to its environment."""
     seen: Started = []
     start = interpreter.start
@@ -49,7 +52,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         return process
 
     monkeypatch.setattr(interpreter, "start", counted)
-    return seen
+    compile_process.end_waiting()
+    yield seen
+    compile_process.end_waiting()
 
 
 def large(tmp_path: Path, *, foreign: bool = False) -> tuple[Path, dict[str, np.ndarray]]:
@@ -240,7 +245,7 @@ def test_if_the_child_fails_the_model_is_compiled_in_process(
         text = {"is killed": "import os; os.kill(os.getpid(), 9)", "finds no treadle": "import treadle_of_nowhere"}[
             fault
         ]
-        monkeypatch.setattr(out_of_process, "_PROGRAM", text)
+        monkeypatch.setattr(compile_process, "PROGRAM", text)
 
     session = treadle.Session(given(path))
 
@@ -294,7 +299,115 @@ def test_a_child_describes_the_cpu_as_this_process_does() -> None:
     """
     LLVM returns the same description in both processes.
     """
-    code = f"import sys; {host._QUERY_PROGRAM}; assert 'numpy' not in sys.modules"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    code = (
+        "import sys; from treadle.codegen import compile_server; from treadle.codegen.llvm_host import query_llvm; "
+        "query_llvm(); assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
-    assert host.host() == llvm_host.query_llvm() == llvm_host.parse_host(answer)
+    assert host.host() == llvm_host.query_llvm() == llvm_host.parse_host(compile_process.ask_description() or "")
+
+
+def test_a_child_compiles_several_models_and_then_ends(tmp_path: Path, started: Started) -> None:
+    """
+    The second one needs no process of its own. The process ends by itself, and none stays behind dead.
+    """
+    path, inputs = large(tmp_path)
+    first = treadle.Session(path)
+    second = treadle.Session(path, math="exact")
+
+    assert [is_restored(first), is_restored(second)] == [True, True]
+    assert len(started) == 1
+    assert first.run(inputs)
+    [(process, _)] = started
+    assert process.wait(timeout=30) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+    assert is_restored(treadle.Session(path, batch_invariant=True))
+    assert len(started) == 2
+
+
+def test_models_loaded_at_once_are_compiled_at_once(tmp_path: Path, started: Started) -> None:
+    """
+    A thread does not wait for the child of another one.
+    """
+    path, _ = large(tmp_path)
+    together = threading.Barrier(2)
+
+    def load(math: str) -> bool:
+        together.wait()
+        return is_restored(treadle.Session(path, math=math))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(load, ("fast", "exact"))) == [True, True]
+    assert len(started) == 2
+
+
+def few_fit() -> onnx.ModelProto:
+    """A model whose window fits few lengths, so that it is compiled for the sizes of its first run."""
+    w = small.ModelWriter()
+    cut = w.op("Conv", "x", w.random(3, 1, 256), strides=[128])
+    y = w.op("MatMul", w.op("Squeeze", cut, w.constant(np.array([2]))), w.random(3, 20000))
+    return w.model({"x": (small.FLOAT, [1, 1, "length"])}, {y: (small.FLOAT, None)})
+
+
+def found_rows() -> onnx.ModelProto:
+    """A model with a product behind a size that depends on data."""
+    w = small.ModelWriter()
+    positions = w.op("Transpose", w.op("NonZero", "m"))
+    rows = w.op("GatherND", "x", positions)
+    y = w.op("MatMul", rows, w.random(64, 640))
+    return w.model({"x": (small.FLOAT, ["n", 64]), "m": (small.FLOAT, ["n"])}, {y: (small.FLOAT, None)})
+
+
+@pytest.mark.parametrize(
+    ("make", "feeds"),
+    [
+        (few_fit, {"x": np.ones((1, 1, 256), np.float32)}),
+        (found_rows, {"x": np.ones((5, 64), np.float32), "m": np.float32([0, 1, 1, 0, 1])}),
+    ],
+    ids=["sizes of the run", "sizes found in the run"],
+)
+def test_what_a_first_run_compiles_is_compiled_by_the_child(
+    make: Callable[[], onnx.ModelProto],
+    feeds: dict[str, np.ndarray],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    started: Started,
+    given: Any,
+) -> None:
+    """
+    By the one that has compiled what it could before, or by another one later. Results have the same bits.
+    """
+    path = tmp_path / "model.onnx"
+    onnx.save(make(), path)
+    session = treadle.Session(given(path))
+    found = session.run(feeds)
+    assert (session.compiles, len(started)) == (0, 1)
+
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "late"))
+    late = treadle.Session(given(path))
+    started[-1][0].wait(timeout=30)
+    again = late.run(feeds)
+    assert (late.compiles, len(started)) == (0, 3)
+
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "other"))
+    monkeypatch.setenv("TREADLE_OUT_OF_PROCESS", "off")
+    here = treadle.Session(given(path)).run(feeds)
+    for name, array in here.items():
+        assert array.tobytes() == found[name].tobytes() == again[name].tobytes()
+
+
+def test_a_run_that_should_end_does_not_wait_for_the_child(tmp_path: Path, started: Started) -> None:
+    """
+    The child is ended with it; the next run has the plan compiled.
+    """
+    path = tmp_path / "model.onnx"
+    onnx.save(few_fit(), path)
+    session = treadle.Session(path)
+    feeds = {"x": np.ones((1, 1, 256), np.float32)}
+    with pytest.raises(RunTimeoutError):
+        session.run(feeds, timeout=0.001)
+
+    assert started[-1][0].wait(timeout=30) == -signal.SIGKILL
+    assert session.run(feeds)

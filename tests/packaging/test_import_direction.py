@@ -11,7 +11,7 @@ from tests.packaging.sources import ROOT, dependencies, imports, modules
 
 LAYERS: list[set[str]] = [
     {"cli", "ort"},
-    {"tune", "compare", "convert"},
+    {"tune", "compare", "convert", "compile_more"},
     {"compat"},
     {"compile"},
     {"state_forms", "model_forms", "written_forms"},

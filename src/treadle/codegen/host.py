@@ -9,6 +9,7 @@ from pathlib import Path
 
 from treadle import knobs
 from treadle.codegen.cache import compiler_version, open_cache
+from treadle.codegen.compile_process import ask_description
 from treadle.codegen.llvm_host import Host, parse_host, query_llvm
 from treadle.codegen.resident_memory import release_llvm_code
 from treadle.runtime import interpreter
@@ -16,8 +17,6 @@ from treadle.runtime import interpreter
 _CPU_INFO = Path("/proc/cpuinfo")
 _IDENTIFYING_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU ", "Features")
 """Prefixes of the lines of /proc/cpuinfo that identify a CPU and do not change while it runs."""
-
-_QUERY_PROGRAM = "from treadle.codegen.llvm_host import query_llvm; print(query_llvm().text())"
 
 
 @lru_cache(maxsize=1)
@@ -44,11 +43,10 @@ def _query_out_of_process() -> Host | None:
     """
     if "llvmlite.binding" in sys.modules or knobs.get("TREADLE_OUT_OF_PROCESS") == "off" or not interpreter.is_known():
         return None
+    answer = ask_description()
     try:
-        with interpreter.start(_QUERY_PROGRAM, answers=True) as process:
-            answer = process.communicate()[0]
-        return parse_host(answer) if process.returncode == 0 else None
-    except (OSError, ValueError):
+        return None if answer is None else parse_host(answer)
+    except ValueError:
         return None
 
 

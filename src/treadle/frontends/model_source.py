@@ -74,6 +74,7 @@ class ModelSource:
         self._follows = folder is not None
         self._digests = digests
         self._load: Callable[[], Graph | Template | FormedModel] | None = partial(load, model, **options)
+        self._bytes = model if isinstance(model, bytes) else None
         self._lock = forking.lock()
         self._loaded: Graph | Template | FormedModel | None = None
         self._stamps: dict[Path, Stamp] = {}
@@ -97,6 +98,11 @@ class ModelSource:
             elif digests is not None and self.reader == ONNX:
                 self._add_external(digests.load_external(self.digest))
 
+    @property
+    def content(self) -> Path | bytes | None:
+        """The file or folder of the model, or its bytes until it is loaded; None for other models."""
+        return self._bytes if self.path is None else self.path
+
     def load(self) -> Graph | Template | FormedModel:
         """Return the model's graph or template; the first call reads it.
 
@@ -112,7 +118,7 @@ class ModelSource:
                     )
                 if isinstance(loaded, Graph):
                     self._store_external(loaded.files)
-                self._loaded, self._load = loaded, None
+                self._loaded, self._load, self._bytes = loaded, None, None
             assert self._loaded is not None
             return self._loaded
 

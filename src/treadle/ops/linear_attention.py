@@ -19,7 +19,8 @@ _NAMES = ("q", "k", "v", "state", "factor", "rate")
 
 def infer_linear_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """q [N, T, heads * K], k [N, T, shared * K], v [N, T, shared * V], then operands that may be absent: state [N,
-    shared, K, V], which is 0; factor [N, T, shared] or [N, T, shared * K], which is 1; rate [N, T, shared] or [N, T, 1].
+    shared, K, V], which is 0 then; factor [N, T, shared] or [N, T, shared * K], which is 1; rate [N, T, shared] or
+    [N, T, 1].
 
     attrs: heads, of queries; shared, of keys and values; one of them is a multiple of the other.
     With a rate, a token adds rate * (v - S^T k) instead of v to what its key stands for. All operands are f32.
@@ -36,8 +37,8 @@ def infer_linear_attention(attrs: Attrs, inputs: Sequence[Info | None], n_output
     heads, shared = attrs["heads"], attrs["shared"]
     if min(heads, shared) < 1 or (heads % shared and shared % heads):
         raise ShapeError(f"heads and shared must be positive, one a multiple of the other, got {heads} and {shared}")
-    q, k, v, state, factor, rate = (None if info is None else dims(info) for _, info in named)
-    assert q is not None and k is not None and v is not None, "they were looked at above"
+    q, k, v = (dims(operand(inputs, index, name)) for index, name in enumerate(_NAMES[:3]))
+    state, factor, rate = (None if info is None else dims(info) for _, info in named[3:])
     batch, tokens, width = q
     if width % heads or v[2] % shared:
         raise ShapeError(f"the widths of q and v must be multiples of {heads} and {shared}, got {width} and {v[2]}")

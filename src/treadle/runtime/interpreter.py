@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,3 +45,9 @@ def start(
         stdout=subprocess.PIPE if answers else None,
         stderr=subprocess.DEVNULL if answers else None,
     )
+
+
+def die_with(lifeline: int) -> None:
+    """Have the kernel end this process when `lifeline` has no writer left, whatever Python does then."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)

@@ -75,6 +75,11 @@ class Interface:
         fixed = tuple(shape for shape in shapes if shape is not None and is_static(shape))
         return fixed if len(fixed) == len(shapes) else None
 
+    @property
+    def declares_inputs(self) -> bool:
+        """Whether the dtypes and ranks of all inputs are declared."""
+        return all(tensor.dtype is not None and tensor.shape is not None for tensor in self.inputs)
+
     def arrays(self, given: Mapping[str, Any]) -> list[Array]:
         """Return the arrays of `given` in the order of the inputs, contiguous and in the machine's byte order.
 
@@ -185,6 +190,14 @@ def dtype_of(signature: InputSignature, tensor: Tensor) -> DType:
     dtype = signature[0] if signature and isinstance(signature[0], np.dtype) else tensor.dtype
     assert dtype is not None, f"input {tensor.name!r} has no dtype"
     return dtypes.from_numpy(dtype)
+
+
+def signature_of(tensors: Sequence[Tensor], forms: Sequence[tuple[DType, StaticShape]]) -> CallSignature:
+    """Return the signature of inputs of these dtypes and shapes, which are declared as `tensors`."""
+    return tuple(
+        shape if tensor.dtype is not None else (dtype.numpy, shape)
+        for tensor, (dtype, shape) in zip(tensors, forms, strict=True)
+    )
 
 
 class CachedSignature:

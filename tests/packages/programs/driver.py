@@ -71,12 +71,6 @@ def ways(answer: Callable[[], Any]) -> dict[str, dict[str, int]]:
     return {"steps": Counter(event.op for event in recording.events), "steps_in_python": in_python}
 
 
-def cpu_seconds() -> float:
-    """CPU time of this process and of those that it started and that have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
-
-
 def keep_to(cpus: set[int]) -> None:
     """Let all threads of the process run on these CPUs alone: onnxruntime pins its own to CPUs that are not allowed."""
     for task in Path("/proc/self/task").iterdir():
@@ -90,8 +84,12 @@ def main(program: str, cpus: int | None) -> None:
         keep_to(own)
     folder = Path(__file__).parent
     sys.path.insert(0, str(folder))
+    sys.path.append(str(folder.parents[2]))
     answers = runpy.run_path(str(folder / f"{program}.py"))["prepare"]()
-    print(json.dumps({"answers": answers(), "load_cpu_s": cpu_seconds()}), flush=True)
+    first = answers()
+    from benches.memory.worker import cpu_seconds
+
+    print(json.dumps({"answers": first, "load_cpu_s": cpu_seconds()}), flush=True)
     if cpus is not None:
         keep_to(own)
     for _ in sys.stdin:

@@ -144,7 +144,9 @@ class _Factors:
         found = []
         for number in range(vectors):
             place = k.max(k.min(k.sub(source, number * lanes), lanes), -1)
-            own = k.b.icmp_signed("==", lane_numbers(tuple(range(lanes))), splat(k, k.b.trunc(as_i64(place), I32), lanes))
+            own = k.b.icmp_signed(
+                "==", lane_numbers(tuple(range(lanes))), splat(k, k.b.trunc(as_i64(place), I32), lanes)
+            )
             found.append(k.b.select(own, constant(dtype, 1.0, lanes), constant(dtype, 0.0, lanes)))
         return found
 

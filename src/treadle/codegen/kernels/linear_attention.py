@@ -52,10 +52,8 @@ class _State:
         k, spec, args = self.k, self.spec, self.args
         place = k.add(k.mul(self.head, k.mul(args.key, args.value)), self.column)
         with loop(k, 0, args.key, name="first") as row:
-            first = [constant(f32, 0.0, self.lanes)] * spec.vectors
-            if spec.has_state:
-                first = self._load(k.pointer(5), k.add(place, k.mul(row.index, args.value)))
-            self._keep(row.index, first)
+            source = k.add(place, k.mul(row.index, args.value))
+            self._keep(row.index, self._load(k.pointer(5), source) if spec.has_state else self._zeros())
         with loop(k, 0, args.tokens, name="token") as token:
             self._token(token.index)
         with loop(k, 0, args.key, name="last") as row:

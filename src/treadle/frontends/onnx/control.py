@@ -92,12 +92,11 @@ class ControlFlow(ABC):
 
     def _modified_attention(self, node: OnnxNode, name: str, scope: Scope) -> list[Value] | None:
         """The result of a FlexAttention, its modifiers in place; None if core nodes cannot express it."""
-        scores = flex_attention.scores(node, self._builder)
-        changed = scores and self._modified(node, "score_mod", scores, name, scope)
-        weights = changed and self._modified(
-            node, "prob_mod", self._builder.add("softmax", changed, axis=-1), name, scope
-        )
-        return weights and [flex_attention.mixed(node, weights, self._builder)]
+        value = flex_attention.scores(node, self._builder)
+        value = None if value is None else self._modified(node, "score_mod", value, name, scope)
+        value = None if value is None else self._builder.add("softmax", value, axis=-1)
+        value = None if value is None else self._modified(node, "prob_mod", value, name, scope)
+        return None if value is None else [flex_attention.mixed(node, value, self._builder)]
 
     def _modified(self, node: OnnxNode, attribute: str, value: Value, name: str, scope: Scope) -> Value | None:
         """What the graph in `attribute` makes of `value`, which it is without one; None if that is no tensor."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pickle
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from treadle.lru import LRU
+from treadle.runtime.interpreter import die_with
 from treadle.runtime.python_ops.memory import Receiver, Sender
 
 MOST_FUNCTIONS = 64
@@ -54,12 +54,6 @@ def main(channel: int, lifeline: int) -> None:
                 sender.write((RAISED, *described(error)), [])
             del arrays, results, answer
             sender.post(kept=not receiver.release())
-
-
-def die_with(lifeline: int) -> None:
-    """Have the kernel end this process when `lifeline` has no writer left, whatever Python does then."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 class UnknownModuleError(Exception):

@@ -130,7 +130,9 @@ class _Unique(torch.nn.Module):
         return found + 1, inverse, counts
 
 
-@pytest.mark.parametrize("module", [_Chosen(), _Counted(), _Joined(), _Unique()], ids=lambda module: type(module).__name__)
+@pytest.mark.parametrize(
+    "module", [_Chosen(), _Counted(), _Joined(), _Unique()], ids=lambda module: type(module).__name__
+)
 def test_exported_programs_read_such_sizes_too(module: Any) -> None:
     first, *others = inputs()
     session = treadle.Session(torch.export.export(module, (first,)))

@@ -16,8 +16,8 @@ from treadle.frontends.onnx.opsets import domain_of
 from treadle.frontends.onnx.reference import ForeignFunction, Fragment
 from treadle.frontends.onnx.types import NUMBERS
 from treadle.frontends.onnx.writing.layers import LAYERS
-from treadle.frontends.onnx.writing.recurrent import RECURRENT
 from treadle.frontends.onnx.writing.microsoft import MICROSOFT
+from treadle.frontends.onnx.writing.recurrent import RECURRENT
 from treadle.frontends.onnx.writing.scalars import SCALARS
 from treadle.frontends.onnx.writing.tensors import TENSORS, Write
 from treadle.frontends.onnx.writing.writer import Unwritable, Writer, operand, optional

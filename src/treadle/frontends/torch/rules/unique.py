@@ -32,9 +32,9 @@ class _Nodes:
 def unique(
     b: Builder,
     x: Value,
-    sorted: bool = True,  # noqa: A002 - PyTorch's name; the result has an order either way
-    return_inverse: bool = False,
-    return_counts: bool = False,
+    sorted: bool = True,  # noqa: A002, ARG001 - PyTorch's name; the result has an order either way
+    return_inverse: bool = False,  # noqa: ARG001 - results that nobody reads are not computed
+    return_counts: bool = False,  # noqa: ARG001
 ) -> list[Value]:
     """Returns the elements of x in ascending order, which of them each element is, and how often. A NaN equals none."""
     wide = _ordered(b, x)
@@ -58,7 +58,11 @@ def unique_dim(
 
 
 def unique_consecutive(
-    b: Builder, x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    b: Builder,
+    x: Value,
+    return_inverse: bool = False,  # noqa: ARG001 - results that nobody reads are not computed
+    return_counts: bool = False,  # noqa: ARG001
+    dim: int | None = None,
 ) -> list[Value]:
     """Returns the first element of each run of equal ones, which run each element is in, and their lengths."""
     if dim is not None and b.rank(x) != 1:
