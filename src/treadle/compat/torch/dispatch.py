@@ -10,7 +10,8 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from treadle.compat.calls import Uncached
-from treadle.compat.torch.recording import Recording
+from treadle.compat.torch.later import call_later, computed
+from treadle.compat.torch.recording import Recording, needs_sizes
 from treadle.compat.torch.replay import NotReplayableError, Replay
 from treadle.compat.torch.signatures import aliases, append_call_signature
 from treadle.compat.torch.state import STATE, recording_into
@@ -52,6 +53,12 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         recording.function = name
         try:
+            if recording.has_open_sizes and needs_sizes(recording, (args, kwargs)):
+                result = call_later(recording, function, name, args, kwargs)
+                if result is not NotImplemented:
+                    return cast(R, result)
+                recording.compute_sizes()
+                args, kwargs = computed((args, kwargs))
             return function(*args, **kwargs)
         finally:
             recording.function = ""

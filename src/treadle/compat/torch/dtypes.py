@@ -9,6 +9,7 @@ import numpy as np
 
 from treadle import dtypes as core
 from treadle.dtypes import DType
+from treadle.graph.dim import DimExpr
 
 Number = bool | int | float
 
@@ -167,7 +168,9 @@ def of_numpy(kind: np.dtype[Any]) -> dtype:
 
 def of_number(number: Number) -> dtype:
     """Returns the dtype that a Python number gets in a tensor."""
-    return bool_ if isinstance(number, bool | np.bool_) else int64 if isinstance(number, int | np.integer) else float32
+    if isinstance(number, int | np.integer | DimExpr):
+        return bool_ if isinstance(number, bool) else int64
+    return bool_ if isinstance(number, np.bool_) else float32
 
 
 def wider(a: dtype, b: dtype) -> dtype:

@@ -14,16 +14,26 @@ from typing import Any
 
 import numpy as np
 
+from treadle.compat.signatures import map_structure
 from treadle.compat.torch.dtypes import of_array
 from treadle.compat.torch.infer_cache import infer_cached
+from treadle.compat.torch.lazy_ints import Lazy, LazyInt
 from treadle.compat.torch.memory import Memory
+from treadle.compat.torch.sizes import Size
 from treadle.compat.torch.state import current, recording_into
 from treadle.compat.torch.tensor import Tensor
 from treadle.compile import Session
+from treadle.dtypes import i64
 from treadle.errors import LimitError, ShapeError
+from treadle.graph.case_analysis import CaseAnalysis
+from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
+from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.lru import LRU
+from treadle.ops.certain import certain_infos
+from treadle.ops.deferred import DeferredNodes
+from treadle.ops.evaluate import has_expressions, result_dtypes
 from treadle.ops.op import Array, Info
 from treadle.runtime import providers
 
@@ -89,15 +99,20 @@ class Recording:
     """The ops that one thread has recorded and not computed yet.
 
     With `keep` (tracing), values computed by a flush stay part of the code. With `watch`, each flush is stored in
-    `flushes`. `not_replayable` is the reason why a replay could give another result, or empty.
+    `flushes`. `not_replayable` is the reason why a replay could give another result, or empty. `sessions` are those
+    that flushes have run.
+
+    Sizes that depend on data are expressions of `facts`, which assume nothing. Calls that need such sizes are recorded
+    as they are (`call_later`), and become ops once the run knows the sizes.
     """
 
     def __init__(self, *, keep: bool = False, watch: bool = False) -> None:
         self.keep = keep
         self.watch = watch
         self.not_replayable = ""
-        self.data_dependent = False  # True if a shape depends on data
+        self.data_dependent = False  # True if what follows depends on data
         self.flushes: list[Flush] = []
+        self.sessions: list[Session] = []
         self.scopes: list[str] = []
         self.function = ""
         self._clear()
@@ -111,38 +126,97 @@ class Recording:
         self._key: list[Any] = []
         self._pending: list[tuple[int, weakref.ref[Tensor]]] = []
         self.memory = Memory()
+        self.facts = CaseAnalysis()
+        self.has_open_sizes = False
 
     def emit(
         self, op: str, operands: Sequence[Tensor | Array | None], attrs: dict[str, Any], outputs: int
     ) -> list[Tensor]:
         """Records `op` on `operands` (arrays are constants) and returns its pending results.
 
-        Results whose shape depends on data are computed at once. Raises RuntimeError if the operands do not fit.
+        Results whose rank depends on data are computed at once. Raises RuntimeError if the operands do not fit.
         """
         if self.memory.written:
             self.memory.flush_overlapping(self, operands)
         numbers = tuple(None if each is None else self.number(each) for each in operands)
         attrs_key = _frozen(attrs)
         try:
-            infos = infer_cached(op, attrs, attrs_key, [None if n is None else self.infos[n] for n in numbers], outputs)
+            infos = self.inferred(
+                op, attrs, attrs_key, [None if n is None else self.infos[n] for n in numbers], outputs
+            )
         except (ShapeError, LimitError) as error:
             raise RuntimeError(f"{self.function or op}: {error}") from error
-        first = len(self.infos)
-        results = tuple(range(first, first + outputs))
-        self.infos.extend(infos)
         name = "/".join([*self.scopes, self.function or op])
-        self.entries.append(Entry(op, numbers, attrs, results, name))
-        self._key.append((op, numbers, attrs_key, outputs, name))
-        tensors = [Tensor.pending(self, n) for n in results]
-        self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
+        return self._add(Entry(op, numbers, attrs, self._next(outputs), name), (attrs_key, outputs), infos)
+
+    def inferred(
+        self, op: str, attrs: dict[str, Any], attrs_key: Any, operands: Sequence[Info | None], outputs: int
+    ) -> list[Info]:
+        """Returns what is known of the results of an op. Raises ShapeError or LimitError if operands do not fit."""
+        if not self.has_open_sizes or not any(each is not None and _has_sizes(each) for each in operands):
+            infos = infer_cached(op, attrs, attrs_key, operands, outputs)
+            if None not in [info.shape for info in infos]:
+                return infos
+        node = Graph(op).make(op, [], attrs, outputs=outputs)
+        found = certain_infos(node, operands, self.facts)
+        return found or [Info(dtype, None) for dtype in result_dtypes(node, operands)]
+
+    def add_later(self, nodes: DeferredNodes, key: Any, numbers: Sequence[int], infos: Sequence[Info]) -> list[Tensor]:
+        """Records `nodes`, which are made once the sizes of the values `numbers` are known; `key` stands for them."""
+        name = "/".join([*self.scopes, self.function or "deferred"])
+        entry = Entry("deferred", tuple(numbers), {"nodes": nodes}, self._next(len(infos)), name)
+        return self._add(entry, key, infos)
+
+    def _next(self, outputs: int) -> tuple[int, ...]:
+        return tuple(range(len(self.infos), len(self.infos) + outputs))
+
+    def _add(self, entry: Entry, key: Any, infos: Sequence[Info]) -> list[Tensor]:
+        """Adds an entry of whose results this is known, and returns these. `key` stands for its attributes."""
+        self.infos.extend(infos)
+        self.entries.append(entry)
+        self._key.append((entry.op, entry.operands, key, entry.name))
+        tensors = [Tensor.pending(self, n) for n in entry.results]
+        self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(entry.results, tensors, strict=True))
+        self.has_open_sizes = self.has_open_sizes or any(map(_has_sizes, infos))
         if None in [info.shape for info in infos]:
-            self.not_replayable = f"the shape of a result of {name} depends on data"
+            self.not_replayable = f"the rank of a result of {entry.name} depends on data"
             self.data_dependent = True
             self.flush()
             if self.keep:
-                for number, tensor in zip(results, tensors, strict=True):
-                    self.infos[number] = Info(infos[number - first].dtype, tensor.materialized().shape)
+                for number, tensor, info in zip(entry.results, tensors, infos, strict=True):
+                    self.infos[number] = Info(info.dtype, tensor.materialized().shape)
         return tensors
+
+    def needs_later(self, args: Any) -> bool:
+        """Returns True if a call from outside tensor functions needs sizes or numbers that are not known yet."""
+        return not self.function and self.has_open_sizes and needs_sizes(self, args)
+
+    def compute_sizes(self) -> None:
+        """Computes what is pending, so that all sizes are known. The recording is not replayed then."""
+        self.not_replayable = "it needs elements, or a size that depends on data"
+        self.data_dependent = True
+        self.flush()
+
+    def element(self, tensor: Tensor) -> LazyInt:
+        """Returns the only element of a tensor of integers, to be computed later."""
+        is_long = self.infos[self.number(tensor)].dtype is i64
+        (held,) = self.emit("identity", [tensor], {}, 1) if is_long else self.emit("cast", [tensor], {"to": i64}, 1)
+        self.has_open_sizes = True
+        exists = tensor.array is not None and not self.memory.has_written(tensor)
+        element = int(tensor.array.reshape(-1)[0]) if exists and tensor.array is not None else None
+        return LazyInt("item", (held, element), self.facts.unknown_integer())
+
+    def shape_of(self, tensor: Tensor) -> Size:
+        """Returns the shape of a tensor of this recording, with a LazyInt for each size that is not known yet."""
+        dims = self.infos[tensor.number].shape or ()
+        if tensor.array is not None and self.data_dependent:
+            dims = tensor.array.shape
+        if not is_open(dims):
+            return Size(dims)
+        sizes: list[Any] = [
+            LazyInt("size", (tensor, axis), dim) if is_expression(dim) else dim for axis, dim in enumerate(dims)
+        ]
+        return Size(sizes)
 
     def number(self, operand: Tensor | Array) -> int:
         """Returns the number of the current value of `operand`."""
@@ -202,7 +276,9 @@ class Recording:
             self.flushes.append(replace(self.flush_of(numbers, wanted), written=tuple(before)))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
-            results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
+            session = self.session(numbers)
+            self.sessions.append(session)
+            results = dict(zip(numbers, session.run(self.feed()).values(), strict=True))
             for position, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
                 if tensor.array is None:
                     array = results[number]
@@ -235,13 +311,14 @@ class Recording:
 
     def session(self, outputs: Sequence[int]) -> Session:
         """Returns the session that computes the values numbered `outputs`."""
-        return COMPILED.get((tuple(self._key), tuple(outputs)), lambda: self._graph(outputs))
+        return COMPILED.get((tuple(self._key), tuple(outputs)), lambda: self.graph(outputs))
 
     def feed(self) -> dict[str, Array]:
         """Returns the arrays of the inputs by the names of the session's inputs."""
         return {f"v{number}": tensor.materialized() for number, tensor in self.inputs.items()}
 
-    def _graph(self, outputs: Sequence[int]) -> Graph:
+    def graph(self, outputs: Sequence[int]) -> Graph:
+        """Returns a graph of the ops that computes the values numbered `outputs`."""
         graph = Graph("torch")
         values: dict[int, Value] = {}
         for number in self.inputs:
@@ -256,6 +333,31 @@ class Recording:
             graph.add(entry.op, operands, entry.attrs, name=entry.name, outputs=results)
         graph.outputs = [values[number] for number in outputs]
         return graph
+
+
+PARTS = (Tensor, Lazy, slice)
+"""The kinds of arguments from which sizes may follow."""
+
+
+def needs_sizes(recording: Recording, args: Any) -> bool:
+    """Returns True if a tensor among arguments has a size that depends on data, or a number is not known yet."""
+    found: list[bool] = []
+
+    def look(part: Any) -> None:
+        if isinstance(part, slice):
+            map_structure((part.start, part.stop, part.step), look, PARTS)
+        elif isinstance(part, Lazy) or (
+            part.recording is recording and any(isinstance(dim, Lazy) for dim in part.shape)
+        ):
+            found.append(True)
+
+    map_structure(args, look, PARTS)
+    return bool(found)
+
+
+def _has_sizes(info: Info) -> bool:
+    """Returns True if the shape of a value, or an element, is an expression."""
+    return (info.shape is not None and is_open(info.shape)) or has_expressions(info)
 
 
 def _frozen(attrs: dict[str, Any]) -> Any:

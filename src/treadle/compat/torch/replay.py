@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from treadle.compat.calls import PROVIDER_OPS
 from treadle.compat.signatures import map_structure
 from treadle.compat.torch.dtypes import dtype
+from treadle.compat.torch.lazy_ints import Lazy
 from treadle.compat.torch.recording import Flush
 from treadle.compat.torch.tensor import Tensor
 from treadle.compile import runner_of
@@ -45,10 +47,23 @@ class Replay:
     `arguments` are the tensors that the call was given. `live` are further tensors, by id, that each run reads and,
     if the recording wrote to them, writes again. All other tensors that the recording read are its own. `result` may
     hold tensors, numbers and strings in tuples, lists and dicts, except the lists and dicts whose ids are in
-    `outside`. Raises NotReplayableError.
+    `outside`. Raises NotReplayableError. `session` is what each run runs, if anything; it `is_counted` if
+    someone has taken note of it.
     """
 
-    __slots__ = ("_fed", "_frozen", "_live", "_only", "_plainly", "_provider", "_result", "_run", "_written")
+    __slots__ = (
+        "_fed",
+        "_frozen",
+        "_live",
+        "_only",
+        "_plainly",
+        "_provider",
+        "_result",
+        "_run",
+        "_written",
+        "is_counted",
+        "session",
+    )
 
     def __init__(
         self,
@@ -89,7 +104,8 @@ class Replay:
                 self._live.append((tensor, array.shape, array.dtype))
             else:
                 self._fed.append(before[id(tensor)] if id(tensor) in before else np.array(array, order="C"))
-        session = None if flush is None else flush.session
+        self.is_counted = False
+        self.session = session = None if flush is None else flush.session
         self._plainly = not self._written and all(
             type(each) is int and arguments[each].is_contiguous() for each in self._fed
         )
@@ -115,15 +131,7 @@ class Replay:
             for source, index in self._written:
                 np.copyto(_memory(source, tensors), outputs[index].materialized())
 
-        def restored(leaf: Leaf) -> Tensor:
-            if leaf.index >= 0:
-                return outputs[leaf.index]
-            if leaf.argument >= 0:
-                return tensors[leaf.argument]
-            assert leaf.tensor is not None
-            return Tensor(leaf.tensor.materialized().copy()) if leaf.fresh else leaf.tensor
-
-        return map_structure(self._result, restored, Leaf)
+        return map_structure(self._result, partial(_restored, outputs, tensors), (Leaf, Lazy))
 
     def _arrays(self, tensors: Sequence[Tensor]) -> list[Array] | None:
         """Returns the arrays that the code reads.
@@ -143,6 +151,23 @@ class Replay:
             ):
                 return None
         return [_array(each, tensors) for each in self._fed]
+
+
+def _restored(outputs: Sequence[Tensor], tensors: Sequence[Tensor], leaf: Leaf | Lazy) -> Any:
+    """Returns what a leaf, or a number that follows from leaves, stands for in one run."""
+    if isinstance(leaf, Lazy):
+
+        def number(found: Any, axis: int | None) -> int:
+            array = _restored(outputs, tensors, found).materialized()
+            return int(array.reshape(-1)[0]) if axis is None else array.shape[axis]
+
+        return leaf.evaluate(number)
+    if leaf.index >= 0:
+        return outputs[leaf.index]
+    if leaf.argument >= 0:
+        return tensors[leaf.argument]
+    assert leaf.tensor is not None
+    return Tensor(leaf.tensor.materialized().copy()) if leaf.fresh else leaf.tensor
 
 
 def _same(one: int | Tensor, other: int | Tensor) -> bool:
@@ -180,8 +205,8 @@ class _Template:
 
         Raises NotReplayableError for parts that each call cannot create again.
         """
-        if isinstance(result, Tensor):
-            return self._leaf(result)
+        if isinstance(result, Tensor | Lazy):
+            return self._leaf(result) if isinstance(result, Tensor) else self._number(result)
         if isinstance(result, tuple):
             parts = list(map(self.of, result))
             if all(map(is_, parts, result)):
@@ -195,6 +220,9 @@ class _Template:
                 return list(map(self.of, result))
             return {key: self.of(each) for key, each in result.items()}
         raise NotReplayableError(f"the result has a {type(result).__name__}")
+
+    def _number(self, number: Lazy) -> Lazy:
+        return Lazy(number.op, tuple(map(self.of, number.args)))
 
     def _leaf(self, tensor: Tensor) -> Leaf:
         found = id(tensor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from treadle.compat.torch.state import current
 
@@ -14,7 +14,7 @@ class Size(tuple[int, ...]):
 
     def numel(self) -> int:
         """Returns the number of elements of a tensor of this shape."""
-        return int(np.prod(self, dtype=np.int64))
+        return math.prod(self)
 
     def __eq__(self, other: object) -> bool:
         """Compares as a tuple; in scripts, where shapes are lists, also with a list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.dtypes import dtype
+from treadle.compat.torch.lazy_ints import LazyInt
 from treadle.compat.torch.missing_names import missing_name_error
 from treadle.compat.torch.printing import format_elements
 from treadle.compat.torch.sizes import Size
@@ -110,10 +112,10 @@ class Tensor:
     @property
     def shape(self) -> Size:
         """The lengths of the axes."""
-        if self.array is not None:
-            return Size(self.array.shape)
-        assert self.recording is not None
-        return Size(self.recording.infos[self.number].shape or ())
+        if self.recording is not None:
+            return self.recording.shape_of(self)
+        assert self.array is not None
+        return Size(self.array.shape)
 
     @property
     def dtype(self) -> dtype:
@@ -126,7 +128,10 @@ class Tensor:
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.shape) if self.array is None else self.array.ndim
+        if self.array is not None:
+            return self.array.ndim
+        assert self.recording is not None
+        return len(self.recording.infos[self.number].shape or ())
 
     @property
     def device(self) -> device:
@@ -192,7 +197,7 @@ class Tensor:
     def stride(self, dim: int | None = None) -> Any:
         """Returns the distance of neighbours in elements, along each axis or one."""
         if self.array is None:
-            steps = tuple(int(np.prod(self.shape[axis + 1 :], dtype=np.int64)) for axis in range(self.ndim))
+            steps = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
         else:
             steps = tuple(step // self.array.itemsize for step in self.array.strides)
         return steps if dim is None else steps[dim]
@@ -303,9 +308,12 @@ class Tensor:
     __hash__ = object.__hash__
 
 
+_OPERANDS = (Tensor, bool, int, float, LazyInt, np.ndarray, np.generic)
+
+
 def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
     def operator(self: Tensor, *others: Any) -> Any:
-        if any(not isinstance(other, Tensor | bool | int | float | np.ndarray | np.generic) for other in others):
+        if any(not isinstance(other, _OPERANDS) for other in others):
             return NotImplemented
         function = METHODS[name]
         return function(*others, self) if swapped else function(self, *others)

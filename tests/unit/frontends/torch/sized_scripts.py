@@ -216,6 +216,12 @@ def endless(x: Tensor) -> Tensor:
     return y
 
 
+def distinct(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+    rounded = (x * 2).to(torch.int64)
+    found, at = torch.unique(rounded, return_inverse=True)
+    return found, at, found[at] - rounded, torch.unique(x > 0), found.numel()
+
+
 def unfit(x: Tensor) -> Tensor:
     return x[x > 0].view(-1, 7)
 
@@ -224,6 +230,7 @@ ALL = [
     a_loop_over_the_chosen,
     appends_after_a_size,
     collects,
+    distinct,
     doubles,
     finds_again,
     grows_by_the_iteration,

@@ -13,8 +13,10 @@ from treadle.compat.torch.devices import device
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
 from treadle.compat.torch.functions.promotion import cast
-from treadle.compat.torch.functions.shape import sizes
+from treadle.compat.torch.functions.shape import ints, sizes
+from treadle.compat.torch.lazy_ints import Lazy
 from treadle.compat.torch.overflow import checked_scalar, require_fit
+from treadle.compat.torch.recording import emit
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.ops.op import Array
@@ -126,6 +128,8 @@ def _filled(
 ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     def new(*size: Any, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
         _allow(device, requires_grad)
+        if name in _CONSTANT and _is_later(size):
+            return _spread(_CONSTANT[name], dtype or dtypes.float32, _listed(size))
         return Tensor(np.asarray(make(_shape(name, size), _element(name, dtype, dtypes.float32))))
 
     def like(input: Tensor, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
@@ -139,6 +143,38 @@ def _filled(
     new.__doc__ = f"Returns a tensor of a size, filled as PyTorch's {name}; float32 unless `dtype` is given."
     like.__doc__ = f"Returns a tensor of the shape and dtype of `input`, filled as PyTorch's {name}."
     return new, like
+
+
+_CONSTANT = {"zeros": 0, "ones": 1, "empty": 0}
+"""The numbers that fill tensors."""
+
+
+def _listed(size: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns the sizes of `f(2, 3)` and of `f((2, 3))` alike."""
+    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], list | tuple) else size
+
+
+def _is_later(numbers: Any) -> bool:
+    """Returns True if a call from outside tensor functions is given a number that is not known yet."""
+    recording = current()
+    return recording is not None and recording.needs_later(tuple(numbers))
+
+
+@tensor_function
+def _spread(number: Any, to: DType, size: Any) -> Tensor:
+    """Returns a tensor filled with one number, of sizes that may be expressions."""
+    return emit("expand", np.asarray(number, to.numpy), ints(sizes((size,))))
+
+
+@tensor_function
+def _counted(start: Any, end: Any, step: Any, to: DType) -> Tensor:
+    """Returns arange() for bounds that may be expressions. Raises RuntimeError as it does."""
+    if not step:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    first, last, by = (emit("reshape", ints([each]), ints([]), allowzero=False) for each in (start, end, step))
+    return cast(emit("range", first, last, by), to)
 
 
 zeros, zeros_like = _filled("zeros", np.zeros)
@@ -157,6 +193,10 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
     _allow(device, requires_grad=False)
     if not isinstance(size, list | tuple):
         raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    if _is_later(size) and isinstance(fill_value, bool | int | float):
+        to = dtype or dtypes.of_number(fill_value)
+        checked_scalar(fill_value, to)
+        return _spread(fill_value, to, size)
     shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
     if isinstance(fill_value, bool | int | float):
         fill_value = checked_scalar(fill_value, dtypes.of_numpy(element), math.prod(shape))
@@ -172,6 +212,9 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu", **name
     """Returns start (default 0), start + step (default 1), ... below end. Each may be given by name."""
     _allow(device, requires_grad=False)
     bounds = _bounds(bounds, named)
+    if _is_later(bounds) and all(isinstance(each, int | Lazy) for each in bounds):
+        start, end, step = (*(bounds if len(bounds) > 1 else (0, *bounds)), 1)[:3]
+        return _counted(start, end, step, dtype or dtypes.int64)
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
     if len(numbers) == 3 and not numbers[2]:
         raise RuntimeError("step must be nonzero")

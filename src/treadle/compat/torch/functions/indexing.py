@@ -11,14 +11,19 @@ import numpy as np
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.promotion import as_tensor, cast
-from treadle.compat.torch.functions.selection import nonzero
+from treadle.compat.torch.functions.selection import column, nonzero
 from treadle.compat.torch.functions.shape import ints, permute, reshape
-from treadle.compat.torch.functions.writing import copy_
+from treadle.compat.torch.functions.writing import compute_sizes, copy_
 from treadle.compat.torch.memory import Step
 from treadle.compat.torch.overflow import checked_scalar
-from treadle.compat.torch.recording import emit
+from treadle.compat.torch.recording import Recording, emit
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
+from treadle.graph.dim import is_expression
+from treadle.graph.shape import broadcast, is_open
+
+_FAR = 1 << 62
+"""An end of slices behind every size."""
 
 
 def _plain(index: Any) -> tuple[Any, ...]:
@@ -35,11 +40,104 @@ def _plain(index: Any) -> tuple[Any, ...]:
 def index_(input: Tensor, index: Any) -> Tensor:
     """Returns input[index] for an index of ints, slices, None, `...`, and tensors of integers or bools."""
     parts = _plain(index)
+    recording = current()
+    if recording is not None and recording.needs_later((input, parts)):
+        return _index_later(recording, input, parts)
     if not any(map(_is_list, parts)):
         return _part(input, parts)
     where = _resolve(input, parts)
-    part = _part(input, where.basic)
-    return _gathered(part, _positioned(part, where.chosen))
+    return _selected(_part(input, where.basic), where.chosen)
+
+
+def _index_later(recording: Recording, input: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """Returns what index_() does where sizes are not known yet."""
+    result = _indexed(input, parts)
+    if not any(map(_is_list, parts)):
+        step = Step(
+            lambda base: index_(base, parts),
+            lambda array: array[parts],
+            lambda base, new: _replaced_later(base, parts, new),
+        )
+        recording.memory.share(recording, result, input, step)
+    return result
+
+
+@tensor_function
+def _indexed(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """Returns x[parts] where sizes, or numbers among the parts, may be expressions."""
+    if not is_open(x.shape) and not _has_expressions(parts):
+        return index_(x, parts)
+    taken = sum(map(_axes_taken, parts))
+    if taken > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    if not any(part is Ellipsis for part in parts):
+        parts = (*parts, Ellipsis)
+    found = _OpenIndex([], [], [], [])
+    axis = made = 0
+    for part in parts:
+        axes = x.ndim - taken if part is Ellipsis else _axes_taken(part)
+        made += found.add(part, axis, made, axes)
+        axis += axes
+    return found.of(x)
+
+
+class _OpenIndex(NamedTuple):
+    """An index whose numbers may be expressions.
+
+    `ranges` are begin, end, axis and step of each slice, `single` the axes of which one entry is taken, and which,
+    `added` the axes of the result that are new, `chosen` the tensors by axis of the result.
+    """
+
+    ranges: list[tuple[Any, Any, int, int]]
+    single: list[tuple[int, Any]]
+    added: list[int]
+    chosen: list[tuple[int, Tensor]]
+
+    def add(self, part: Any, axis: int, made: int, axes: int) -> int:
+        """Adds a part, for so many axes from this one on, and returns how many axes of the result it gives."""
+        if part is None:
+            self.added.append(made)
+            return 1
+        if _is_list(part):
+            self.chosen.append((made, part))
+        elif isinstance(part, slice):
+            if part != slice(None):
+                self.ranges.append((*_ends(part), axis, 1 if part.step is None else part.step))
+        elif part is not Ellipsis:
+            self.single.append((axis, part if is_expression(part) else _int(part)))
+            return 0
+        return axes
+
+    def of(self, x: Tensor) -> Tensor:
+        """Returns what the index selects of x."""
+        if self.ranges:
+            begins, ends, over, steps = map(ints, zip(*self.ranges, strict=True))
+            x = emit("slice", x, begins, ends, over, steps)
+        for axis, place in reversed(self.single):
+            x = emit("gather", x, emit("reshape", ints([place]), ints([]), allowzero=False), axis=axis)
+        if self.added:
+            x = emit("unsqueeze", x, ints(self.added))
+        return _selected(x, tuple(self.chosen)) if self.chosen else x
+
+
+def _has_expressions(parts: tuple[Any, ...]) -> bool:
+    numbers: list[Any] = []
+    for part in parts:
+        numbers.extend((part.start, part.stop, part.step) if isinstance(part, slice) else (part,))
+    return any(map(is_expression, numbers))
+
+
+def _ends(part: slice) -> tuple[Any, Any]:
+    """Returns begin and end of a slice, as the core op takes them."""
+    if part.step is not None and part.step < 1:
+        raise ValueError("step must be greater than zero")
+    return 0 if part.start is None else part.start, _FAR if part.stop is None else part.stop
+
+
+@tensor_function
+def _replaced_later(x: Tensor, parts: tuple[Any, ...], new: Tensor) -> Tensor:
+    """Returns `x` with `new` written where `_indexed` reads. The recording is computed first."""
+    return _replaced(x, _resolve(x, parts), new)
 
 
 def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
@@ -182,14 +280,32 @@ def _positioned(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[tuple[
         if index.dtype is not dtypes.bool_:
             found.append((axis, index))
             continue
-        if tuple(index.shape) != tuple(x.shape[axis : axis + index.ndim]):
-            raise IndexError(
-                f"The shape of the mask {list(index.shape)} at index 0 does not match the shape of the indexed tensor "
-                f"{list(x.shape)} at index {axis}"
-            )
+        _require_same(x, axis, index)
         places = nonzero(index)
-        found.extend((axis + at, places[:, at]) for at in range(index.ndim))
+        found.extend((axis + at, column(places, at)) for at in range(index.ndim))
     return tuple(found)
+
+
+@tensor_function
+def _selected(x: Tensor, chosen: tuple[tuple[int, Tensor], ...]) -> Tensor:
+    """Reads the axes in `chosen` at those positions, or where masks are true."""
+    (axis, mask), *others = chosen
+    if others or mask.dtype is not dtypes.bool_ or mask.ndim < 2:
+        return _gathered(x, _positioned(x, chosen))
+    _require_same(x, axis, mask)
+    inside = range(axis, axis + mask.ndim)
+    perm = [*inside, *(each for each in range(x.ndim) if each not in inside)]
+    found = emit("gather_nd", permute(x, perm), nonzero(mask), batch_dims=0)
+    return permute(found, [*range(1, axis + 1), 0, *range(axis + 1, found.ndim)]) if axis else found
+
+
+def _require_same(x: Tensor, axis: int, mask: Tensor) -> None:
+    """Raises IndexError unless a mask has the sizes of the axes of x from `axis` on."""
+    if tuple(mask.shape) != tuple(x.shape[axis : axis + mask.ndim]):
+        raise IndexError(
+            f"The shape of the mask {list(mask.shape)} at index 0 does not match the shape of the indexed tensor "
+            f"{list(x.shape)} at index {axis}"
+        )
 
 
 @tensor_function
@@ -240,15 +356,16 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     mask = cast(mask, dtypes.bool_)
-    shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)) or (1,))
+    shape = ints(broadcast(tuple(input.shape), tuple(mask.shape)) or (1,))
     wide = emit("expand", input, shape)
-    return _gathered(wide, _positioned(wide, ((0, emit("expand", mask, shape)),)))
+    return _selected(wide, ((0, emit("expand", mask, shape)),))
 
 
 def set_index(input: Tensor, index: Any, value: Any) -> None:
     """Assigns input[index] = value: a tensor or a number, converted to the dtype of `input`."""
     if not isinstance(value, Tensor | bool | int | float | np.generic):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtypes.LEGACY[input.dtype.name]}")
+    compute_sizes(input, index, value)
     where = _resolve(input, _plain(index))
     part = _part(input, where.basic)
     if not where.chosen:

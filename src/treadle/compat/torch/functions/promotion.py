@@ -11,6 +11,9 @@ from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.overflow import wrapping_scalar
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
+from treadle.dtypes import i64
+from treadle.graph.dim import is_expression
+from treadle.ops.op import Array
 
 Operand = Any
 """A Tensor, an array or a Python number."""
@@ -49,7 +52,14 @@ def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dty
     to = common_type(*tensors)
     if least is not None and to.category < least.category:
         to = least
-    return [cast(t, to) if isinstance(t, Tensor) else wrapping_scalar(t, to.numpy) for t in tensors], to
+    return [cast(t, to) if isinstance(t, Tensor) else _scalar(t, to) for t in tensors], to
+
+
+def _scalar(number: Any, to: dtype) -> Array | Tensor:
+    """Returns a number as an operand: a constant, unless it is an expression of sizes."""
+    if is_expression(number):
+        return cast(emit("sizes", elements=(number,), shape=(), dtype=i64), to)
+    return wrapping_scalar(number, to.numpy)
 
 
 def require_floats(kernel: str, kind: dtype) -> None:

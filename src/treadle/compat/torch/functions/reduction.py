@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,8 +29,10 @@ from treadle.compat.torch.functions.axes import Dims, at_least_1d, axes_of, axis
 from treadle.compat.torch.functions.elementary import exp, log
 from treadle.compat.torch.functions.promotion import cast
 from treadle.compat.torch.functions.rule import apply_rule
+from treadle.compat.torch.functions.shape import ints
 from treadle.compat.torch.recording import emit, emit_many
 from treadle.compat.torch.tensor import Tensor
+from treadle.graph.dim import maximum as larger
 
 
 class Extreme(NamedTuple):
@@ -145,10 +148,10 @@ def var(
         raise RuntimeError("std and var only support floating point and complex dtypes")
     axes = axes_of(input, over)
     over_axes = range(input.ndim) if axes is None or not input.ndim else axes
-    count = int(np.prod([input.shape[a] for a in over_axes], dtype=np.int64))
+    count = math.prod(input.shape[a] for a in over_axes)
     less = correction if correction is not None else int(unbiased)
     centered = sub(input, _reduced("reduce_mean", input, over, keepdim=True))
-    return div(_reduced("reduce_sum", mul(centered, centered), over, keepdim), max(0, count - less))
+    return div(_reduced("reduce_sum", mul(centered, centered), over, keepdim), larger(count - less, 0))
 
 
 @tensor_function
@@ -259,9 +262,9 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     """Returns the k largest (or smallest) elements along `dim`, in order, and their indices."""
     axis = axis_of(input, dim)
     x = at_least_1d(input)
-    if not 0 <= k <= x.shape[axis]:
+    if k is not x.shape[axis] and not 0 <= k <= x.shape[axis]:
         raise RuntimeError("selected index k out of range")
-    count = np.asarray([k if input.ndim else 1], np.int64)
+    count = ints([k if input.ndim else 1])
     found = emit_many("top_k", x, count, outputs=2, axis=axis, largest=largest, sorted=sorted)
     return Extreme(*(restore_rank(each, input) for each in found))
 

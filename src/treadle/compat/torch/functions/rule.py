@@ -12,11 +12,13 @@ import numpy as np
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.recording import emit_many
+from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.errors import LimitError, ShapeError
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.table import RULES
+from treadle.graph.case_analysis import UndecidedError
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 
@@ -71,6 +73,12 @@ def apply_rule(op: str, args: tuple[Any, ...]) -> Any:
         raise RuntimeError(f"{op}: {fault}") from None
     except (ShapeError, LimitError) as error:
         raise RuntimeError(f"{op}: {error.what}") from None
+    except UndecidedError:
+        recording = current()
+        if recording is None or not recording.has_open_sizes:
+            raise
+        recording.compute_sizes()
+        return apply_rule(op, args)
     for node in graph.nodes:
         operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
         results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
@@ -81,7 +89,7 @@ def apply_rule(op: str, args: tuple[Any, ...]) -> Any:
 def _lowered(argument: Any, builder: Builder, found: dict[Value, Tensor]) -> Any:
     """Returns an argument as the rule takes it, and stores the value of a tensor in `found`."""
     if isinstance(argument, Tensor):
-        value = builder.graph.input(f"v{len(found)}", argument.dtype.core, tuple(argument.shape))
+        value = builder.graph.input(f"v{len(found)}", argument.dtype.core, _dims(argument))
         found[value] = argument
         return value
     if isinstance(argument, dtypes.dtype):
@@ -89,6 +97,13 @@ def _lowered(argument: Any, builder: Builder, found: dict[Value, Tensor]) -> Any
     if isinstance(argument, np.ndarray):
         return builder.constant(argument)
     return [_lowered(each, builder, found) for each in argument] if isinstance(argument, list | tuple) else argument
+
+
+def _dims(tensor: Tensor) -> tuple[int, ...]:
+    """Returns the shape of a tensor, with expressions for sizes that are not known yet."""
+    recording = tensor.recording
+    known = tensor.shape if recording is None else recording.infos[tensor.number].shape
+    return tuple(known or ())
 
 
 def _raised(result: Any, found: dict[Value, Tensor]) -> Any:

@@ -61,7 +61,13 @@ def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Returns the positions of nonzero elements, [count, axes]; with `as_tuple` a tensor [count] for each axis."""
     found = transpose(emit("counted", *emit_many("non_zero", input, outputs=2), axis=1), 0, 1)
-    return tuple(found[:, axis] for axis in range(input.ndim)) if as_tuple else found
+    return tuple(column(found, axis) for axis in range(input.ndim)) if as_tuple else found
+
+
+@tensor_function
+def column(places: Tensor, axis: int) -> Tensor:
+    """Returns one column of positions [count, axes]."""
+    return emit("gather", places, np.asarray(axis, np.int64), axis=1)
 
 
 def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:

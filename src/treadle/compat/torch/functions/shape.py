@@ -5,6 +5,7 @@ Outside scripts views share memory with their operand, as in PyTorch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -19,19 +20,25 @@ from treadle.compat.torch.memory import Step
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
+from treadle.dtypes import i64
+from treadle.graph.dim import is_expression
+from treadle.graph.shape import is_open
 from treadle.ops.op import Array
 
 
-def ints(values: Sequence[int]) -> Array:
-    """Returns numbers as a constant int64 operand."""
-    return np.asarray(list(values), np.int64)
+def ints(values: Sequence[int]) -> Array | Tensor:
+    """Returns numbers as an int64 operand: a constant, unless some are expressions of sizes."""
+    given = list(values)
+    if any(map(is_expression, given)):
+        return emit("sizes", elements=tuple(given), shape=(len(given),), dtype=i64)
+    return np.asarray(given, np.int64)
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     """Returns the sizes of `f(2, 3)` and of `f((2, 3))` alike."""
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = tuple(given[0])
-    return tuple(int(size) for size in given)
+    return tuple(size if is_expression(size) else int(size) for size in given)
 
 
 def view_function(
@@ -85,11 +92,14 @@ def _expanded_back(base: Tensor, new: Tensor, *shape: Any) -> Tensor:
 def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns `shape` with -1 replaced by the size it stands for.
 
-    Raises RuntimeError if x has another number of elements.
+    Raises RuntimeError if x has another number of elements. Expressions are left to the op.
     """
-    count, known = x.numel(), int(np.prod([size for size in shape if size != -1], dtype=np.int64))
+    count = x.numel()
+    if is_open((count, *shape)):
+        return tuple(shape)
+    known = math.prod(size for size in shape if size != -1)
     found = tuple(count // max(1, known) if size == -1 else size for size in shape)
-    if list(shape).count(-1) > 1 or int(np.prod(found, dtype=np.int64)) != count:
+    if list(shape).count(-1) > 1 or math.prod(found) != count:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
     return found
 
@@ -128,7 +138,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = axis_of(input, start_dim), axis_of(input, end_dim)
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    middle = int(np.prod(input.shape[first : last + 1], dtype=np.int64))
+    middle = math.prod(input.shape[first : last + 1])
     return reshape(input, (*input.shape[:first], middle, *input.shape[last + 1 :]))
 
 
@@ -214,7 +224,7 @@ def expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
         )
     for axis, size in enumerate(shape):
         have = x.shape[axis - lead] if axis >= lead else 1
-        if size not in (-1, have) and have != 1:
+        if size is not have and size not in (-1, have) and have != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({size}) must match the existing size ({have}) at non-singleton "
                 f"dimension {axis}.  Target sizes: {list(shape)}.  Tensor sizes: {list(x.shape)}"
@@ -264,8 +274,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     operands, _ = common(*tensors)
     # PyTorch skips tensors of shape [0].
-    kept = [each for each in operands if each.shape != (0,)] or operands
-    return emit("concat", *kept, axis=axis_of(kept[0], dim) if kept[0].shape != (0,) else 0)
+    if any(each.ndim != operands[0].ndim for each in operands) or not -2 < dim < 1:
+        operands = [each for each in operands if each.shape != (0,)] or operands
+    first = operands[0]
+    has_axis = first.ndim != 1 or -2 < dim < 1 or first.shape != (0,)
+    return emit("concat", *operands, axis=axis_of(first, dim) if has_axis else 0)
 
 
 @tensor_function

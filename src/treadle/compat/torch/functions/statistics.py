@@ -65,15 +65,12 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
     return Extreme(*(unsqueeze(each, axis) for each in found)) if keepdim and input.ndim else Extreme(*found)
 
 
+@tensor_function
 def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
     """Returns the distinct elements in order; optionally their indices by element, and their counts."""
-    found = np.unique(input.numpy(), return_inverse=True, return_counts=True)
-    parts = [Tensor(found[0])]
-    if return_inverse:
-        parts.append(Tensor(found[1].reshape(input.shape)))
-    if return_counts:
-        parts.append(Tensor(found[2]))
-    return parts[0] if len(parts) == 1 else tuple(parts)
+    several = apply_rule("_unique2", (input, sorted, return_inverse, return_counts))
+    kept = [each for each, wanted in zip(several, (True, return_inverse, return_counts), strict=True) if wanted]
+    return kept[0] if len(kept) == 1 else tuple(kept)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:

@@ -10,13 +10,22 @@ from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.promotion import as_tensor, cast
 from treadle.compat.torch.functions.shape import expand, reshape
 from treadle.compat.torch.overflow import checked_scalar
+from treadle.compat.torch.recording import needs_sizes
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.ops.op import Array
 
 
+def compute_sizes(*operands: Any) -> None:
+    """Computes what is pending if a size or number among `operands` is not known yet: writes need them."""
+    recording = current()
+    if recording is not None and recording.has_open_sizes and needs_sizes(recording, operands):
+        recording.compute_sizes()
+
+
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Writes `src` into the tensor, converted to its dtype. Raises RuntimeError if shapes or a number do not fit."""
+    compute_sizes(input, src)
     if isinstance(src, bool | int | float | np.generic):
         src = checked_scalar(src, input.dtype, input.numel())
     source = as_tensor(src)
@@ -63,7 +72,7 @@ def _fits(target: Tensor, source: Tensor) -> None:
             f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({source.ndim})"
         )
     for axis, size in enumerate(have):
-        if size not in (1, want[at + axis]):
+        if size != want[at + axis] and size != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({want[at + axis]}) must match the existing size ({size}) at "
                 f"non-singleton dimension {at + axis}.  Target sizes: {list(want)}.  Tensor sizes: {list(source.shape)}"

@@ -15,6 +15,8 @@ from typing import Any
 
 from treadle import forking
 from treadle.compat.torch.jit.guards import Guards
+from treadle.compat.torch.jit.run_counts import RunCounts
+from treadle.compat.torch.lazy_ints import plain
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import NotReplayableError, Replay
 from treadle.compat.torch.signatures import aliases, append_call_signature, container_ids
@@ -53,6 +55,7 @@ class Replays:
 
     def __init__(self) -> None:
         self._signatures: LRU[tuple[Any, ...], _Signature] = LRU(MOST_SIGNATURES)
+        self.counts = RunCounts()
         self._lock = forking.lock()
 
     def __reduce__(self) -> tuple[type[Replays], tuple[()]]:
@@ -68,12 +71,15 @@ class Replays:
         objects: list[Any] = []
         arguments = ((what, *args), kwargs)
         if not append_call_signature(*arguments, key, tensors, objects):
-            return run(body(), scope)[0]
+            result, call = run(body(), scope)
+            self.counts.add(*call.recording.sessions)
+            return plain(result)
         signature = self._signature((*key, aliases(tensors)), objects)
         for guards, replay in signature.variants:
             if guards.hold() and guards.tensors.keys().isdisjoint(map(id, tensors)):
                 result = replay.run(tensors)
                 if result is not NotImplemented:
+                    self.counts.add_replay(replay)
                     if signature.variants[0][1] is not replay:
                         self._add(signature, guards, replay)
                     return result
@@ -112,15 +118,16 @@ class Replays:
         )
         recording = Recording(watch=guards is not None)
         result, call = run(body(), scope, recording)
+        self.counts.add(*recording.sessions)
         if guards is not None and _may_replay(guards, call, tensors) and _unchanged(key, tensors, arguments):
             try:
                 flush = recording.flushes[0] if recording.flushes else None
                 replay = Replay(flush, tensors, guards.tensors, result, guards.containers | container_ids(arguments))
             except NotReplayableError:
-                return result
+                return plain(result)
             self._add(signature, guards, replay)
         signature.last = None if recording.not_replayable else (frozenset(call.functions), frozenset(call.named))
-        return result
+        return plain(result)
 
 
 def _may_replay(guards: Guards, call: Call, tensors: list[Tensor]) -> bool:

@@ -12,10 +12,13 @@ from typing import Any
 
 from treadle import forking
 from treadle.compat.torch.future import Future
+from treadle.compat.torch.jit.later_numbers import needed_tensors, needs_numbers, number_later
 from treadle.compat.torch.jit.pure import is_library, is_pure
 from treadle.compat.torch.jit.replays import Replays
 from treadle.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
 from treadle.compat.torch.jit.scripted import Scripted
+from treadle.compat.torch.later import computed
+from treadle.compat.torch.lazy_ints import Lazy
 from treadle.compat.torch.nn.module import Module, Parameter
 from treadle.compat.torch.state import current_call
 from treadle.compat.torch.tasks import Body, drive
@@ -88,6 +91,18 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
         return forward(function, *args, **kwargs)
     if function is wait or (isinstance(function, types.MethodType) and function.__func__ is Future.wait):
         return (yield from _wait_for(args[0] if args else kwargs.get("future", getattr(function, "__self__", None))))
+    if isinstance(function, type | types.BuiltinFunctionType | types.MethodType):
+        known = number_later(function, args)
+        if known is not None:
+            return known
+        if needs_numbers(function):
+            yield from needed_tensors((args, kwargs))
+            args, kwargs = computed((args, kwargs))
+    return (yield from _call_plainly(function, args, kwargs))
+
+
+def _call_plainly(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
+    """Runs a call of anything but a module or a script, which it enters if it can be scripted."""
     if function in (bool, int, float) and args and isinstance(args[0], Tensor):
         yield args[0]
     elif isinstance(function, types.MethodType):
@@ -105,6 +120,8 @@ def truth(value: Any) -> Body:
     """Returns `value` as a condition."""
     if isinstance(value, Tensor):
         yield value
+    elif isinstance(value, Lazy):
+        yield from value.tensors()
     return bool(value)
 
 
@@ -177,6 +194,16 @@ class ScriptFunction(Scripted):
         self._replays = Replays()
         rewrite(original)
 
+    @property
+    def native_runs(self) -> int:
+        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
+        return self._replays.counts.native_runs
+
+    @property
+    def compiles(self) -> int:
+        """How many plans were compiled for the calls so far, also if other scripts run the same."""
+        return self._replays.counts.compiles
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the script, or its replay."""
         return _enter(self._replays, self.original, args, kwargs, self.__name__)
@@ -218,6 +245,16 @@ class ScriptModule(Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs forward, or its replay."""
         return _enter(self._replays, self, args, kwargs, type(self).__name__)
+
+    @property
+    def native_runs(self) -> int:
+        """As of a ScriptFunction."""
+        return self._replays.counts.native_runs
+
+    @property
+    def compiles(self) -> int:
+        """As of a ScriptFunction."""
+        return self._replays.counts.compiles
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)

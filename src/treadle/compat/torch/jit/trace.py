@@ -7,7 +7,9 @@ from typing import Any
 
 from treadle import forking
 from treadle.compat.signatures import map_structure
+from treadle.compat.torch.jit.run_counts import RunCounts
 from treadle.compat.torch.jit.script import as_body, name_of
+from treadle.compat.torch.lazy_ints import has_lazy, plain
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import NotReplayableError, Replay
 from treadle.compat.torch.signatures import append_call_signature, tensors_in
@@ -29,7 +31,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     inputs = tensors_in(fresh)
     recording = Recording(keep=True)
     result, _ = run(as_body(function, *fresh), name_of(function), recording)
-    if recording.memory.written or recording.data_dependent:
+    if recording.memory.written or recording.data_dependent or has_lazy(result):
         return None
     made: dict[int, Tensor] = {}  # the first tensor of the result with each value
     for tensor in tensors_in(result):
@@ -54,6 +56,7 @@ class TracedFunction:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
+        self.counts = RunCounts()
         self._traces: LRU[tuple[Any, ...], Replay | None] = LRU(MOST_TRACES)  # None: run the function itself
         key: list[Any] = []
         if append_call_signature(example, named, key, []):
@@ -66,14 +69,35 @@ class TracedFunction:
         key: list[Any] = []
         tensors: list[Tensor] = []
         if not append_call_signature(args, kwargs, key, tensors):
-            return run(as_body(self.original, args, kwargs), self.__name__)[0]
+            return self._run_plainly(args, kwargs)
         signature = tuple(key)
-        replay = self._traces.get(signature, self)
-        result = NotImplemented if replay is self or replay is None else replay.run(tensors)
-        if result is NotImplemented and replay is not None:
+        kept = self._traces.get(signature, self)
+        result = self._replayed(kept, tensors) if isinstance(kept, Replay) else NotImplemented
+        if result is NotImplemented and kept is not None:
             replay = self._record(signature, args, kwargs)
-            result = NotImplemented if replay is None else replay.run(tensors)
-        return run(as_body(self.original, args, kwargs), self.__name__)[0] if result is NotImplemented else result
+            result = NotImplemented if replay is None else self._replayed(replay, tensors)
+        return self._run_plainly(args, kwargs) if result is NotImplemented else result
+
+    def _replayed(self, replay: Replay, tensors: list[Tensor]) -> Any:
+        result = replay.run(tensors)
+        if result is not NotImplemented:
+            self.counts.add_replay(replay)
+        return result
+
+    @property
+    def native_runs(self) -> int:
+        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
+        return self.counts.native_runs
+
+    @property
+    def compiles(self) -> int:
+        """How many plans were compiled for the calls so far."""
+        return self.counts.compiles
+
+    def _run_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result, call = run(as_body(self.original, args, kwargs), self.__name__)
+        self.counts.add(*call.recording.sessions)
+        return plain(result)
 
     def _record(self, signature: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
         with self._lock:
