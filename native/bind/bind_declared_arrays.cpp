@@ -4,9 +4,12 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -114,6 +117,66 @@ bool fits(const DeclaredArrays& self, const Input& input, PyObject* array, std::
     return true;
 }
 
+// Arrays that were checked: what arrays must be like that need no check.
+struct KnownArrays {
+    struct Known {
+        nb::object name;
+        nb::object dtype;
+        std::vector<Py_ssize_t> shape;
+    };
+    PyTypeObject* array_type;
+    std::vector<Known> arrays;
+};
+
+KnownArrays* make_known(nb::handle array_type, nb::handle names, nb::handle arrays) {
+    auto made = std::make_unique<KnownArrays>();
+    made->array_type = reinterpret_cast<PyTypeObject*>(array_type.ptr());
+    auto name = nb::iter(names);
+    for (const nb::handle array : nb::iter(arrays)) {
+        const Buffer buffer(array.ptr());
+        if (name == nb::iterator::sentinel() || !buffer.is_valid) {
+            throw std::invalid_argument("wanted as many C-contiguous arrays as names");
+        }
+        made->arrays.push_back({nb::borrow(*name), nb::getattr(array, "dtype"),
+                                {buffer.view.shape, buffer.view.shape + buffer.view.ndim}});
+        ++name;
+    }
+    return made.release();
+}
+
+// `any_dtype_object`: whether the dtype may be equal to the known one without being the same object.
+bool is_known(const KnownArrays& self, const KnownArrays::Known& known, PyObject* array, bool any_dtype_object) {
+    if (array == nullptr || Py_TYPE(array) != self.array_type) return false;
+    const nb::object dtype = nb::steal(PyObject_GetAttrString(array, "dtype"));
+    if (!dtype.is_valid()) throw nb::python_error();
+    if (dtype.ptr() != known.dtype.ptr() && !(any_dtype_object && dtype.equal(known.dtype))) return false;
+    const Buffer buffer(array);
+    return buffer.is_valid && std::ranges::equal(std::span(buffer.view.shape, static_cast<std::size_t>(buffer.view.ndim)),
+                                                 known.shape);
+}
+
+nb::object known_arrays(const KnownArrays& self, nb::handle given) {
+    if (!PyDict_CheckExact(given.ptr())) return nb::none();
+    if (static_cast<std::size_t>(PyDict_GET_SIZE(given.ptr())) != self.arrays.size()) return nb::none();
+    nb::object found = nb::steal(PyList_New(static_cast<Py_ssize_t>(self.arrays.size())));
+    if (!found.is_valid()) throw nb::python_error();
+    for (std::size_t i = 0; i < self.arrays.size(); ++i) {
+        PyObject* const array = PyDict_GetItemWithError(given.ptr(), self.arrays[i].name.ptr());
+        if (array == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+        if (!is_known(self, self.arrays[i], array, false)) return nb::none();
+        PyList_SET_ITEM(found.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(array));
+    }
+    return found;
+}
+
+bool matches(const KnownArrays& self, nb::handle arrays) {
+    std::size_t number = 0;
+    for (const nb::handle array : nb::iter(arrays)) {
+        if (number == self.arrays.size() || !is_known(self, self.arrays[number++], array.ptr(), true)) return false;
+    }
+    return number == self.arrays.size();
+}
+
 nb::object fit(const DeclaredArrays& self, nb::handle given) {
     if (!PyDict_CheckExact(given.ptr())) return nb::none();
     if (static_cast<std::size_t>(PyDict_GET_SIZE(given.ptr())) != self.inputs.size()) return nb::none();
@@ -145,4 +208,11 @@ void bind_declared_arrays(nb::module_& m) {
         .def("fit", &fit, nb::arg("given").none(),
              "Return (arrays, shapes, sizes of open dimensions by name) of the dict `given`, in the order of the inputs; None unless\n"
              "it has just these inputs, all of them C-contiguous arrays of the declared dtypes and shapes.");
+    nb::class_<KnownArrays>(m, "KnownArrays", "Arrays that were checked, which recognise others like them.")
+        .def(nb::new_(&make_known), nb::arg("array_type"), nb::arg("names"), nb::arg("arrays"),
+             "`array_type` is as in DeclaredArrays. `names` are those of the `arrays`, which are C-contiguous.")
+        .def("arrays", &known_arrays, nb::arg("given").none(),
+             "Return the arrays of the dict `given` in the order of the names; None unless it has just these names, and\n"
+             "C-contiguous arrays of the same dtypes and shapes.")
+        .def("matches", &matches, nb::arg("arrays"), "True if `arrays`, in the order of the names, are like these.");
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -160,6 +161,37 @@ nb::object bind_next(const ProgramTemplate& program, ProgramTemplate::Rebinding&
     });
 }
 
+// Returns the values, so many in a tuple as the next of `ranks` says, or None in place of a tuple.
+nb::object in_tuples(std::span<const std::int64_t> values, const std::vector<std::optional<std::int64_t>>& ranks) {
+    nb::list tuples;
+    std::size_t at = 0;
+    for (const std::optional<std::int64_t>& rank : ranks) {
+        if (!rank) {
+            tuples.append(nb::none());
+            continue;
+        }
+        const std::size_t end = at + static_cast<std::size_t>(*rank);
+        if (*rank < 0 || end > values.size()) throw std::invalid_argument("ranks: wanted those of the requested sizes");
+        nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(*rank)));
+        if (!tuple.is_valid()) throw nb::python_error();
+        for (Py_ssize_t axis = 0; at < end; ++axis, ++at) {
+            PyObject* const size = PyLong_FromLongLong(values[at]);
+            if (size == nullptr) throw nb::python_error();
+            PyTuple_SET_ITEM(tuple.ptr(), axis, size);
+        }
+        tuples.append(std::move(tuple));
+    }
+    return tuples;
+}
+
+nb::tuple rebind(const ProgramTemplate& program, ProgramTemplate::Rebinding& rebinding,
+                 const std::vector<std::int64_t>& symbols, nb::object bound, const Pairs& outputs,
+                 const std::vector<int>& max_workers, const std::vector<std::optional<std::int64_t>>& ranks) {
+    const std::vector<std::int64_t> requested = evaluate_next(program, rebinding, symbols);
+    return nb::make_tuple(in_tuples(requested, ranks),
+                          bind_next(program, rebinding, std::move(bound), outputs, max_workers));
+}
+
 }  // namespace
 
 void bind_template(nb::module_& m) {
@@ -190,6 +222,10 @@ void bind_template(nb::module_& m) {
              nb::arg("max_workers") = std::vector<int>(),
              "Bind `bound`, a program that this function has returned for the rebinding, to the sizes of evaluate_next(), and\n"
              "return it. Return a new program if `bound` is None or in use by a run. No run of it may begin meanwhile.")
+        .def("rebind", &rebind, nb::arg("rebinding"), nb::arg("symbols"), nb::arg("bound"), nb::arg("outputs"),
+             nb::arg("max_workers"), nb::arg("ranks"),
+             "Do what evaluate_next() does, and then bind_next() with `bound`. Return the requested sizes, so many in a tuple as\n"
+             "the next of `ranks` says (None: None in place of a tuple), and the program.")
         .def_prop_ro("program_id", &ProgramTemplate::program_id,
                      "The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,

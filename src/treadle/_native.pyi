@@ -1,6 +1,6 @@
 """The native core of treadle: a team of threads and the DAGs that it runs. native/README.md explains the core."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
@@ -252,6 +252,22 @@ class DeclaredArrays:
         sizes for equal names.
         """
 
+class KnownArrays:
+    """Arrays that were checked, which recognise others like them: these need no check.
+
+    `array_type` is as in DeclaredArrays. `names` are those of the `arrays`, which are C-contiguous.
+    """
+
+    def __init__(self, array_type: type, names: Iterable[str], arrays: Sequence[np.ndarray[Any, Any]]) -> None: ...
+    def arrays(self, given: object) -> list[np.ndarray[Any, Any]] | None:
+        """Return the arrays of the dict `given` in the order of the names.
+
+        None unless it has just these names, all of them C-contiguous arrays of the same dtypes and shapes.
+        """
+
+    def matches(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
+        """True if `arrays`, in the order of the names, are like these."""
+
 class Sizes:
     """The values of all slots of a template for given symbols."""
 
@@ -315,6 +331,16 @@ class ProgramTemplate:
 
         Once a program is bound, it computes only what depends on symbols whose values differ from those of that
         program. Raises as evaluate() does; evaluate_next() must then succeed before the next bind_next().
+        """
+
+    def rebind(
+        self, rebinding: Rebinding, symbols: Sequence[int], bound: Program, outputs: Sequence[tuple[int, int]],
+        max_workers: Sequence[int], ranks: Sequence[int | None]
+    ) -> tuple[list[tuple[int, ...] | None], Program]:  # fmt: skip
+        """Do what evaluate_next() does, and then bind_next() with `bound`.
+
+        Returns the requested sizes, so many in a tuple as the next of `ranks` says (None: None in place of a tuple),
+        and the program. Raises as both do; `rebinding` and `bound` must then not be used.
         """
 
     def bind_next(

@@ -80,7 +80,7 @@ class ModelCompiler:
         self._graph: Graph | None = None
         self._padded: PaddedPlans | None = None
         self._by_form: FormPlans | None = None
-        self._forms: Sequence[Form] | None = None
+        self._latest: CallSignature | None = None
         self._loaded: Callable[[], Resources | None] = lambda: None  # what the artifact's plan owns, while it is alive
         key = settings.artifact_key(source)
         self._artifact = None if key is None else settings.find_artifact(source, key)
@@ -138,8 +138,8 @@ class ModelCompiler:
 
     def _graph_of(self, template: Template) -> Graph:
         """Return the graph of `template` for the latest inputs, or for all sizes. Raises InputError without either."""
-        if self._forms is not None:
-            return template.build(self._forms)
+        if self._latest is not None:
+            return template.build(self._forms_of(self._latest))
         samples = self._open.samples(self.interface.select(None))
         if samples is None:
             raise InputError("the model has no graph before it has inputs: its dtypes and shapes follow from theirs")
@@ -213,7 +213,7 @@ class ModelCompiler:
     def note(self, signature: CallSignature) -> None:
         """Note that inputs of this signature are those of the last run: a template's graph is made for them."""
         if self.is_template:
-            self._graph, self._forms = None, self._forms_of(signature)
+            self._graph, self._latest = None, signature
 
     def moving(self, outputs: tuple[str, ...]) -> MovingPlan | None:
         """Return the plan that rebind() binds, for one user; None if it cannot be bound again and again."""
@@ -241,7 +241,7 @@ class ModelCompiler:
     def _compile_padded(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         shapes, forms = [shape_of(each) for each in signature], self._forms_of(signature)
         if self.is_template:
-            self._graph, self._forms = None, forms
+            self._graph, self._latest = None, signature
             if self._by_form is not None:
                 return self._compile_form(self._by_form, forms, outputs)
         found = self._find(forms, outputs)

@@ -219,6 +219,10 @@ class Outputs:
         """For each output the index of its buffer and the byte offset there."""
         self.all_separate = not pooled and not form.given and not form.sized
         """True if each output is an array with its own buffer, the caller gives none, and no run makes one."""
+        self.bound = [] if self.all_separate else self.locations
+        """The same as a native template takes it: nothing if each output has its own buffer."""
+        self._single = (blocks[0].size, blocks[0].spec.shape) if form.is_single and pooled else None
+        """If the only output has a block: the bytes of that, and the shape."""
 
     def resize(self, shapes: Sequence[StaticShape | None]) -> bool:
         """Allocate for these `shapes` from now on; False, and nothing changes, if that takes another arrangement.
@@ -226,17 +230,17 @@ class Outputs:
         It is True for a single output that has a block before and after, or neither. That is the fast case: a run of
         new sizes waits for it, and what it uses has left the caches.
         """
-        if not self._form.is_single:
+        form = self._form
+        if not form.is_single:
             return False
         (shape,) = shapes
         assert shape is not None, "no run finds it"
-        dtype = self._form.dtypes[0]
+        dtype = form.dtypes[0]
         size = _padded(dtype.itemsize * prod(shape))
-        pooled = MIN_BYTES <= size <= self._pool.limit
-        if pooled != bool(self._acquire):
+        if (MIN_BYTES <= size <= self._pool.limit) != (self._single is not None):
             return False
-        if pooled:
-            self._acquire[0], self._shapes[0] = partial(self._pool.acquire, size), (1, *shape)
+        if self._single is not None:
+            self._single = size, shape
         else:
             self._empty[0] = _new(shape, dtype)
         return True
@@ -250,6 +254,10 @@ class Outputs:
         if self.all_separate:
             arrays = [empty() for empty in self._empty]
             return arrays, cast("list[object]", arrays)
+        if self._single is not None:
+            size, shape = self._single
+            lease = self._pool.acquire(size)
+            return [np.ndarray(shape, self._form.dtypes[0], cast(Any, lease))], [lease]
         leases: list[Any] = [acquire() for acquire in self._acquire]
         # The rows of one array over a block: NumPy makes those fastest.
         blocks: Iterable[Iterable[Array]] = map(

@@ -20,6 +20,9 @@ from treadle.tracing.registry import PROGRAMS, StepLabel
 MOST_BINDINGS = 64
 """How many bindings a template keeps."""
 
+BEFORE_BINDING = frozenset({"overflow", "division", "range", "guard", "requested"})
+"""The kinds of BindingFailure that sizes have before a program is bound to them."""
+
 
 class ControlTemplate(NamedTuple):
     """A branch or loop as the body of a step whose arguments are the values of all symbols, then sizes of its own: the
@@ -186,8 +189,7 @@ class ProgramTemplate:
     def _bound(self, symbols: tuple[int, ...]) -> Executable:
         sizes = self._native.evaluate(symbols)
         outputs = Outputs(self._form, self._shapes(self._native.requested(sizes)), self.output_pool)
-        locations = [] if outputs.all_separate else outputs.locations
-        program, code = self._program(sizes, locations, shares_id=True)
+        program, code = self._program(sizes, outputs.bound, shares_id=True)
         executable = Executable(program, outputs, self.output_pool, code)
         self._live.add(executable)
         return executable
@@ -220,28 +222,37 @@ class ProgramTemplate:
         """Return the program for the symbols' values as one that steps of other programs run. Raises as bind() does."""
         return self._body(self._native.evaluate(symbols))
 
-    def shapes_next(self, rebinding: _native.Rebinding, symbols: Sequence[int]) -> list[tuple[int, ...] | None]:
-        """Return the shapes of the outputs for the sizes of the next bind_next(). Raises as bind() does."""
-        return self._shapes(self._native.evaluate_next(rebinding, symbols))
+    def bind_next(self, rebinding: _native.Rebinding, symbols: Sequence[int]) -> Executable:
+        """Return an executable of its own for the symbols' values, which rebind() takes. Raises as bind() does."""
+        shapes = self._shapes(self._native.evaluate_next(rebinding, symbols))
+        return self._bound_next(rebinding, shapes)
 
-    def bind_next(
+    def rebind(self, rebinding: _native.Rebinding, symbols: Sequence[int], executable: Executable) -> Executable:
+        """Return what bind_next() does: `executable`, which it has returned for `rebinding`, unless a run uses it.
+
+        Raises as bind() does; `rebinding` and `executable` must then not be used, except where the kind of the failure
+        is one of `BEFORE_BINDING`: both serve what they did before.
+        """
+        program, outputs = executable.program, executable.outputs
+        with self._lock:  # of cap(), too
+            shapes, bound = self._native.rebind(
+                rebinding, symbols, program, outputs.bound, self._max_workers, self._form.ranks
+            )
+        if bound is program and outputs.resize(shapes):
+            return executable
+        return self._bound_next(rebinding, shapes, executable)
+
+    def _bound_next(
         self,
         rebinding: _native.Rebinding,
-        executable: Executable | None,
-        outputs: Outputs | None,
         shapes: Sequence[tuple[int, ...] | None],
+        executable: Executable | None = None,
     ) -> Executable:
-        """Return `executable`, which this function has returned, bound to the sizes for which shapes_next() was called.
-
-        It is a new one if there was none or a run uses it. `outputs` are its outputs if they stay, `shapes` what
-        shapes_next() has returned. Raises _native.BindingFailure; the rebinding must then not be used.
-        """
-        if outputs is None:
-            outputs = Outputs(self._form, shapes, self.output_pool)
-        locations = [] if outputs.all_separate else outputs.locations
+        """Return `executable`, or a new one, bound to what `rebinding` holds, with outputs of these shapes."""
+        outputs = Outputs(self._form, shapes, self.output_pool)
         with self._lock:  # of cap(), too
             old = None if executable is None else executable.program
-            program = self._native.bind_next(rebinding, old, locations, self._max_workers)
+            program = self._native.bind_next(rebinding, old, outputs.bound, self._max_workers)
             if executable is None or program is not old:
                 executable = Executable(program, outputs, self.output_pool, self._code)
                 self._live.add(executable)
@@ -343,26 +354,25 @@ class MovingPlan:
         """The values of the symbols that it is bound to, if it is."""
         self.executable: Executable | None = None
         """The executable for these; None if it is bound to none."""
-        self._shapes: list[tuple[int, ...] | None] = []
 
     def bind(self, sizes: Mapping[str, int]) -> Executable | None:
         """Return the executable for the symbols' `sizes` by name, which serves no others any more; None if the template
         does not serve these."""
         symbols = tuple([sizes[name] for name in self._names])
-        if symbols == self.symbols and self.executable is not None:
-            return self.executable
+        executable, template = self.executable, self._template
+        if executable is not None and symbols == self.symbols:
+            return executable
+        before, self.executable = executable, None
         try:
-            shapes = self._template.shapes_next(self._rebinding, symbols)
-        except _native.BindingFailure:
+            if executable is None:
+                executable = template.bind_next(self._rebinding, symbols)
+            else:
+                executable = template.rebind(self._rebinding, symbols, executable)
+        except _native.BindingFailure as failure:
+            if failure.kind in BEFORE_BINDING:
+                self.executable = before
+            else:
+                self._rebinding = _native.Rebinding()
             return None
-        executable, self.executable, self.symbols = self.executable, None, ()
-        outputs = None if executable is None else executable.outputs
-        if outputs is not None and shapes != self._shapes and not outputs.resize(shapes):
-            outputs = None
-        try:
-            executable = self._template.bind_next(self._rebinding, executable, outputs, shapes)
-        except _native.BindingFailure:
-            self._rebinding = _native.Rebinding()
-            return None
-        self.executable, self.symbols, self._shapes = executable, symbols, shapes
+        self.executable, self.symbols = executable, symbols
         return executable

@@ -14,7 +14,7 @@ from treadle.runtime.plans import Compile, Plans, Rebinds, Runnable, Sizes
 from treadle.runtime.pool import threads_of
 from treadle.runtime.program_template import MovingPlan
 from treadle.runtime.run_options import RunOptions, check_names, request_of
-from treadle.runtime.signature import CachedSignature, CallSignature, Interface, Tensor
+from treadle.runtime.signature import CallSignature, Interface, Tensor
 from treadle.runtime.threads import Threads
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ Array = np.ndarray[Any, Any]
 
 
 class RecentRun(NamedTuple):
-    """The last run of a session: its `outputs` argument, the outputs' names, its signature, and its plan.
+    """The last run of a session: its `outputs` argument, the outputs' names, its arrays, and its plan.
 
-    A run with the same `outputs` and a matching signature uses the plan at once.
+    A run with the same `outputs` and arrays like `known` uses the plan at once; None: all arrays need a closer look.
     """
 
     outputs: list[str] | None
     names: tuple[str, ...]
-    signature: CachedSignature
+    known: _native.KnownArrays | None
     plan: Runnable
 
 
@@ -91,6 +91,8 @@ class Runner:
         self.threads = threads
         self.plans = Plans(compile_, knobs.get("TREADLE_PLAN_CACHE"), rebinds)
         self._declared = interface.declared_arrays()
+        self._inputs = tuple(tensor.name for tensor in interface.inputs)
+        self._may_have_text = interface.may_have_text
         self._common = common
         self.request = Request(common=common)
         self.recent: RecentRun | None = None
@@ -104,8 +106,8 @@ class Runner:
             same = recent is not None and (outputs is None or type(outputs) is list) and outputs == recent.outputs
         except Exception:  # noqa: BLE001 - a value without a truth when compared is no name: select() raises
             same = False
-        if same and recent is not None:
-            arrays = recent.signature.arrays(inputs)
+        if same and recent is not None and recent.known is not None:
+            arrays = recent.known.arrays(inputs)
             if arrays is not None:
                 return dict(zip(recent.names, recent.plan.run(arrays, threads.team(), request), strict=True))
         names = recent.names if same and recent is not None else self.interface.select(outputs)
@@ -113,8 +115,13 @@ class Runner:
         plan = self.plans.get(signature, names, sizes, request)
         self.plans.hot = (signature, names)
         argument = None if outputs is None else list(outputs)
-        self.recent = RecentRun(argument, names, self.interface.cached_signature(arrays), plan)
+        self.recent = RecentRun(argument, names, self._known(arrays), plan)
         return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
+
+    def _known(self, arrays: Sequence[Array]) -> _native.KnownArrays | None:
+        if self._may_have_text and any(array.dtype.hasobject for array in arrays):
+            return None
+        return _native.KnownArrays(np.ndarray, self._inputs, arrays)
 
     def checked(self, inputs: Mapping[str, Any]) -> Checked:
         """Return the arrays of a run.
@@ -210,7 +217,7 @@ class Runner:
         It is a part of the run around the calling step: on that run's team, within its limits.
         """
         recent = self.recent
-        if recent is not None and recent.outputs is None and recent.signature.matches(arrays):
+        if recent is not None and recent.outputs is None and recent.known is not None and recent.known.matches(arrays):
             return recent.plan.run(arrays, self.threads.team(), NESTED)
         names = (tensor.name for tensor in self.interface.inputs)
         return list(self.run(dict(zip(names, arrays, strict=True)), None, self.threads, NESTED).values())

@@ -137,9 +137,10 @@ class Interface:
             inputs.append((tensor.name, tensor.dtype, tensor.shape))
         return _native.DeclaredArrays(np.ndarray, inputs) if self.dims is NOTHING else None
 
-    def cached_signature(self, arrays: Sequence[Array]) -> CachedSignature:
-        """Return the signature of `arrays`, which were checked."""
-        return CachedSignature(self.inputs, arrays, objects=self.objects)
+    @property
+    def may_have_text(self) -> bool:
+        """Whether elements of arrays may have to be checked one by one: each is text."""
+        return not self.objects and any(tensor.dtype is None or tensor.dtype.hasobject for tensor in self.inputs)
 
     def signature(self, arrays: Sequence[Array]) -> CallSignature:
         """Return the shapes of `arrays` and the dtypes that are not declared: a plan depends on them."""
@@ -198,42 +199,6 @@ def signature_of(tensors: Sequence[Tensor], forms: Sequence[tuple[DType, StaticS
         shape if tensor.dtype is not None else (dtype.numpy, shape)
         for tensor, (dtype, shape) in zip(tensors, forms, strict=True)
     )
-
-
-class CachedSignature:
-    """The signature of arrays that were checked: arrays with an equal one need no check."""
-
-    __slots__ = ("_must_check", "_tensors")
-
-    def __init__(self, inputs: Sequence[Tensor], arrays: Sequence[Array], *, objects: bool = False) -> None:
-        # Elements of a tensor of strings are checked one by one.
-        self._must_check = not objects and any(array.dtype.hasobject for array in arrays)
-        self._tensors = [(tensor.name, array.dtype, array.shape) for tensor, array in zip(inputs, arrays, strict=True)]
-
-    def arrays(self, given: object) -> list[Array] | None:
-        """Return the arrays of `given` in the order of the inputs, or None if they must be checked."""
-        if type(given) is not dict or len(given) != len(self._tensors) or self._must_check:
-            return None
-        arrays = []
-        for name, dtype, shape in self._tensors:
-            array = given.get(name)
-            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
-                return None
-            if not array.flags.c_contiguous:
-                return None
-            arrays.append(array)
-        return arrays
-
-    def matches(self, arrays: Sequence[Array]) -> bool:
-        """True if arrays in the order of the inputs need no check."""
-        if len(arrays) != len(self._tensors):
-            return False
-        for array, (_, dtype, shape) in zip(arrays, self._tensors, strict=True):
-            if type(array) is not np.ndarray or array.shape != shape or not array.flags.c_contiguous:
-                return False
-            if array.dtype is not dtype and array.dtype != dtype:  # NumPy may have several objects for one dtype
-                return False
-        return True
 
 
 def names(tensors: Sequence[Tensor]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from treadle import _native
 from treadle.errors import InputError
 from treadle.graph.open_dims import Bounds, OpenDims
-from treadle.runtime.signature import CachedSignature, Interface, Tensor
+from treadle.runtime.signature import Interface, Tensor
 
 F32 = np.dtype(np.float32)
 INTERFACE = Interface((Tensor("a", F32, ("n", 3)), Tensor("b", F32, (2,))), ())
@@ -14,15 +14,15 @@ A, B = np.ones((4, 3), np.float32), np.ones(2, np.float32)
 
 
 @pytest.fixture
-def cached() -> CachedSignature:
-    return CachedSignature(INTERFACE.inputs, INTERFACE.arrays({"a": A, "b": B}))
+def known() -> _native.KnownArrays:
+    return _native.KnownArrays(np.ndarray, ("a", "b"), INTERFACE.arrays({"a": A, "b": B}))
 
 
-def test_arrays_with_the_cached_signature_are_not_checked_again(cached: CachedSignature) -> None:
+def test_arrays_like_known_ones_are_not_checked_again(known: _native.KnownArrays) -> None:
     """
     They come in the order of the inputs, not copied, whatever the order of the mapping.
     """
-    found = cached.arrays({"b": B, "a": A})
+    found = known.arrays({"b": B, "a": A})
 
     assert found is not None
     assert found[0] is A
@@ -46,11 +46,11 @@ def test_arrays_with_the_cached_signature_are_not_checked_again(cached: CachedSi
     ],
     ids=str,
 )
-def test_arrays_with_another_signature_are_checked(cached: CachedSignature, given: object) -> None:
+def test_arrays_unlike_known_ones_are_checked(known: _native.KnownArrays, given: object) -> None:
     """
     Another name, number, shape, dtype, byte order, memory order or kind of object is left to the full check.
     """
-    assert cached.arrays(given) is None
+    assert known.arrays(given) is None
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,8 @@ def test_sizes_for_which_there_is_no_memory_are_refused(monkeypatch: pytest.Monk
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(ProgramTemplate, "shapes_next", fails)
+        patched.setattr(ProgramTemplate, "rebind", fails)
+        patched.setattr(ProgramTemplate, "bind_next", fails)
         patched.setattr(ProgramTemplate, "bind", fails)
         with pytest.raises(treadle.errors.MemoryLimitError):
             check(session, 3)
