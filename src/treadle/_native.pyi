@@ -43,7 +43,6 @@ class NoThread(RuntimeError):
 
 class CancelToken:
     """Ends the runs that it was given to, later ones included."""
-
     def __init__(self) -> None: ...
     def cancel(self) -> None:
         """End the runs. Any thread may call this, at any time and more than once."""
@@ -52,18 +51,15 @@ class CancelToken:
 
 class Resting:
     """A context in which a step waits for a run in another thread without keeping other workers from executing."""
-
     def __init__(self) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *error: object) -> None: ...
 
 class RunLimits:
     """Limits of all runs that refer to this object, those in progress included."""
-
     def __init__(self) -> None: ...
     def set(self, intra_op: int, inter_op: int) -> None:
         """Change both limits (0: unset) from the next op boundary on, in any thread. Raises ValueError if wrong."""
-
     def get(self) -> tuple[int, int]:
         """(intra_op, inter_op)"""
 
@@ -92,14 +88,12 @@ class Team:
     Threads start when they first pay, and are named treadle-<name>-<i>. A child made by fork() starts its own.
     Raises ValueError for limits not in 1..MAX_THREADS.
     """
-
     def __init__(self, name: str, intra_op: int, inter_op: int, spin_us: float = ...) -> None: ...
     def set_limits(self, intra_op: int, inter_op: int) -> None:
         """Change both limits from the next op boundary on. Any thread may call this at any time."""
     @property
     def limits(self) -> tuple[int, int]:
         """(intra_op, inter_op)."""
-
     def set_spin(self, spin_us: float) -> None:
         """Change how long idle workers spin before they park, in microseconds, at once. Infinity is allowed."""
     @property
@@ -116,7 +110,6 @@ class Team:
     @property
     def threads(self) -> int:
         """How many threads the team has started that are alive."""
-
     def close(self) -> None:
         """Wait for runs in progress and join the threads. Later runs raise RuntimeError."""
 
@@ -141,14 +134,12 @@ def library_gemm(
 
 class ControlStep:
     """A branch or loop as the code of a step. It runs programs, its bodies, on memory of its operands."""
-
     @staticmethod
     def branch(condition: int, yes: tuple[Program, Sequence[int]], no: tuple[Program, Sequence[int]]) -> ControlStep:
         """Return a step that runs one of two bodies; the byte at the pointer with the number `condition` decides.
 
         A body is (program, the number of the step's pointer for each address that it is bound to).
         """
-
     @staticmethod
     def loop(
         body: Program, has_limit: bool, has_condition: bool, decides: bool, carried: Sequence[int],
@@ -172,7 +163,6 @@ class Program:
     The owner of the program keeps the memory of constants alive. Raises ValueError that names the faulty entry, what is
     allowed, and its value.
     """
-
     def __init__(
         self, steps: Sequence[_Step], tasks: Sequence[tuple[int, int, float, bool]],
         successors: Sequence[Sequence[int]], buffers: _Buffers, arena_bytes: int, scratch_bytes: int,
@@ -195,13 +185,11 @@ class Program:
         Raises what a callable raised, KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a
         wrong number of `bound` addresses; RuntimeError if the team is closed.
         """
-
     def set_caps(self, max_workers: Sequence[int]) -> None:
         """Cap how many workers may share each step (0: no cap) from the next op boundary on, also of runs in progress.
 
         Any thread may call this. Raises ValueError, and then changes nothing, for a wrong count or a negative cap.
         """
-
     def trim(self) -> None:
         """Free the memory of idle contexts."""
     @property
@@ -240,7 +228,6 @@ class DeclaredArrays:
     `array_type` is NumPy's type of arrays. `inputs` are the name, dtype and shape of each: an int in a shape is a size,
     a str an open dimension.
     """
-
     def __init__(self, array_type: type, inputs: Sequence[tuple[str, np.dtype[Any], Sequence[int | str]]]) -> None: ...
     def fit(
         self, given: object
@@ -257,14 +244,12 @@ class KnownArrays:
 
     `array_type` is as in DeclaredArrays. `names` are those of the `arrays`, which are C-contiguous.
     """
-
     def __init__(self, array_type: type, names: Iterable[str], arrays: Sequence[np.ndarray[Any, Any]]) -> None: ...
     def arrays(self, given: object) -> list[np.ndarray[Any, Any]] | None:
         """Return the arrays of the dict `given` in the order of the names.
 
         None unless it has just these names, all of them C-contiguous arrays of the same dtypes and shapes.
         """
-
     def matches(self, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
         """True if `arrays`, in the order of the names, are like these."""
 
@@ -273,7 +258,6 @@ class Sizes:
 
 class Rebinding:
     """What a program needs to be bound to one combination of sizes after another. One thread uses it at a time."""
-
     def __init__(self) -> None: ...
 
 class ProgramTemplate:
@@ -293,7 +277,6 @@ class ProgramTemplate:
 
     Any thread may use it. Raises ValueError that names the faulty entry, what is allowed, and its value.
     """
-
     def __init__(
         self, symbols: int, constants: Any, operations: Any, operands: Any,
         steps: Sequence[tuple[int | None, _Operands, Sequence[int], int, int]],
@@ -307,13 +290,10 @@ class ProgramTemplate:
         Raises BindingFailure if an operation fails, or else if a guard does not hold, or else if a requested size is
         negative; ValueError for a wrong number of symbols.
         """
-
     def requested(self, sizes: Sizes) -> list[int]:
         """Return the values of the requested slots."""
-
     def args(self, sizes: Sizes, step: int) -> list[int]:
         """Return the values of the step's arguments."""
-
     def bind(
         self, sizes: Sizes, outputs: Sequence[tuple[int, int]] = (), max_workers: Sequence[int] = (),
         functions: Sequence[Callable[[tuple[int, ...]], None] | ControlStep] = (), shares_id: bool = False
@@ -325,14 +305,12 @@ class ProgramTemplate:
         `functions` are the callables of the steps without a kernel, in the order of the steps, as in Program. Raises
         BindingFailure; ValueError for sizes of another template, or faulty `outputs`, `max_workers` or `functions`.
         """
-
     def evaluate_next(self, rebinding: Rebinding, symbols: Sequence[int]) -> list[int]:
         """Return the requested sizes of the next bind_next() for the symbols' values.
 
         Once a program is bound, it computes only what depends on symbols whose values differ from those of that
         program. Raises as evaluate() does; evaluate_next() must then succeed before the next bind_next().
         """
-
     def rebind(
         self, rebinding: Rebinding, symbols: Sequence[int], bound: Program, outputs: Sequence[tuple[int, int]],
         max_workers: Sequence[int], ranks: Sequence[int | None]
@@ -342,7 +320,6 @@ class ProgramTemplate:
         Returns the requested sizes, so many in a tuple as the next of `ranks` says (None: None in place of a tuple),
         and the program. Raises as both do; `rebinding` and `bound` must then not be used.
         """
-
     def bind_next(
         self, rebinding: Rebinding, bound: Program | None, outputs: Sequence[tuple[int, int]] = (),
         max_workers: Sequence[int] = ()
@@ -352,7 +329,6 @@ class ProgramTemplate:
         Returns `bound`, or a new program if it is None or in use by a run. All steps must be kernels. Meanwhile no run
         of it may begin, and no caps may be set. Raises as bind() does; both must then not be used.
         """
-
     @property
     def program_id(self) -> int:
         """The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`."""
@@ -364,7 +340,6 @@ class ProgramTemplate:
 
 class Lease:
     """Memory of results, aligned to 64 bytes. It returns to its pool when nothing refers to it any more."""
-
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class MappedFile:
@@ -372,12 +347,10 @@ class MappedFile:
 
     If another process cuts the file, what is gone is read as zeros.
     """
-
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def was_cut(self) -> bool:
         """Whether a page was read that the file no longer had."""
-
     def release(self, first: int, last: int, /) -> None:
         """Drop the pages that lie within the bytes [first, last). They are read again on use."""
 
@@ -392,7 +365,6 @@ def any_file_was_cut() -> bool:
 
 class SizedMemory:
     """An output whose shape a run finds. A run is bound to the object itself; put() fills the one at an address."""
-
     def __init__(self) -> None: ...
     def take(self) -> tuple[Lease, list[int]] | None:
         """Return (memory, shape) and forget both; None if no run has made the output."""
@@ -411,14 +383,11 @@ class DataStage:
     Outputs have elements of `element_bytes`, in memory of `pool`. `miss` is called, in the run, with sizes that no
     template serves: it adds one and returns None, or returns (program, shapes of its outputs; None: a stage finds it).
     """
-
     def __init__(self, element_bytes: Sequence[int], pool: BufferPool, miss: Callable[[list[int]], Any]) -> None: ...
     def add(self, *source: Any) -> None:
         """Add a template: the template, order, ranks and caps, and the makers of its steps that are no kernels."""
-
     def replace(self, number: int, *source: Any) -> None:
         """Put a template in place of the one with this number; the arguments are those of add()."""
-
     def set_caps(self, source: int, max_workers: Sequence[int]) -> None:
         """Cap how many workers may share each step of the template with this number, as Program.set_caps() does."""
 
@@ -427,7 +396,6 @@ class DataStage:
     """Each has steps run a loop or branch in front; data_loop.h and data_branch.h say what the arguments are."""
     def trim(self) -> None:
         """Free idle memory."""
-
     def step(self, args: Sequence[int], counts: Sequence[int]) -> ControlStep:
         """Return a step. It has pointers to outputs, one for each of `counts` to so many sizes, and to operands."""
 
@@ -438,18 +406,15 @@ class BufferPool:
     are freed. A `shared` pool leases idle buffers of up to twice the requested size, too, and keeps no more idle bytes
     than it ever leased at once.
     """
-
     def __init__(self, max_idle_bytes: int, shared: bool) -> None: ...
     @property
     def allocations(self) -> int:
         """How many buffers it has allocated since it was made."""
-
     def acquire(self, size: int) -> Lease:
         """Return memory of at least `size` bytes, with undefined content, that nothing else refers to.
 
         If the system has none, the idle buffers of all pools are freed first. Raises MemoryError if that is too little.
         """
-
     def clear(self) -> None:
         """Free the idle buffers of this pool."""
     @staticmethod
