@@ -32,6 +32,20 @@ each of the lists: a list or a Stack, empty if it has not changed; as `interpret
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedBody:
+    """A body that PyTorch has captured as a graph: in place of a block of a script."""
+
+    module: Any
+    operands: tuple[str, ...]
+    """The names of the values that it takes."""
+
+    def outputs(self) -> Sequence[Any]:
+        """Returns what stands for its results."""
+        found = next(node for node in self.module.graph.nodes if node.op == "output").args[0]
+        return found if isinstance(found, list | tuple) else [found]
+
+
+@dataclass(frozen=True, slots=True)
 class Appended:
     """How what a body appends to a list lies in one value.
 
@@ -146,7 +160,7 @@ class Scope:
         self._run_block = run_block
         self.follows_data = importer.follows_data
         self.values: list[Value] = []
-        names = sorted({name for block in blocks for name in _free(block)} & env.keys())
+        names = sorted({name for block in blocks for name in _names_read(block)} & env.keys())
         self._held = {name: with_holes(env[name], self.values, importer.b) for name in names}
         self.missing = any(isinstance(env[name], Missing) for name in names)
 
@@ -216,8 +230,12 @@ def as_result(b: Builder, result: Any) -> Any:
     return as_variable(b, result) if isinstance(result, bool | int | float) or is_expression(result) else result
 
 
+def _names_read(body: Any) -> set[str]:
+    """Returns the names that a body, a block of a script or a CapturedBody, reads and does not define."""
+    return set(body.operands) if isinstance(body, CapturedBody) else _free(body)
+
+
 def _free(block: Any) -> set[str]:
-    """Returns the names that `block` reads and does not define."""
     made = {value.debugName() for value in block.inputs()}
     read: set[str] = set()
     for node in block.nodes():

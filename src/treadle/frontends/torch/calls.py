@@ -70,6 +70,10 @@ class Importer:
         """Returns an importer for the graph of a body."""
         return Importer(graph, faults, self._run_graph, defers=self._defers, follows_data=follows_data)
 
+    def run(self, module: torch.fx.GraphModule, args: Sequence[Any], prefix: str) -> Any:
+        """Returns the outputs of an FX graph for `args`. Adds its nodes, with names that begin with `prefix`."""
+        return self._run_graph(self, module, args, prefix)
+
     def constant(self, tensor: torch.Tensor, name: str) -> Box:
         """Returns a parameter, buffer or other tensor of the model, sharing its memory.
 
@@ -223,7 +227,7 @@ class Importer:
             inner = Faults()
             outer, self.faults = self.faults, inner
             try:
-                result = self._run_graph(self, module, tensors, f"{name}/")
+                result = self.run(module, tensors, f"{name}/")
             finally:
                 self.faults = outer
             if inner:

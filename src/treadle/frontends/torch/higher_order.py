@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle.frontends.faults import Unsupported
+from treadle.frontends.torch.bodies import CapturedBody
+from treadle.frontends.torch.branches import branch
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
+from treadle.frontends.torch.repeated import ANY_NUMBER, repeat
 from treadle.frontends.torch.tensor import Box
 
 RunInner = Callable[[Any, Sequence[Any]], Any]
@@ -31,7 +34,7 @@ def _autocast(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any: 
 def _cond(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:
     """Takes (condition, graph if true, graph if false, operands).
 
-    A condition known now selects one graph; otherwise both are computed, and `where` selects the results.
+    A condition known now selects one graph; otherwise it becomes a branch, of which the run takes one side.
     """
     condition, yes, no, operands = args[:4]
     if isinstance(condition, bool):
@@ -39,20 +42,47 @@ def _cond(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:
     test = condition.value if isinstance(condition, Number) else condition.read()
     if test.data is not None:
         return inner(yes if bool(test.data.reshape(())) else no, operands)
-    both = [inner(graph, operands) for graph in (yes, no)]
-    results = []
-    for left, right in zip(*both, strict=True):
-        if not isinstance(left, Box) or not isinstance(right, Box):
-            raise Unsupported("its branches return something that is no tensor")
-        one, other = left.read(), right.read()
-        if importer.b.shape(one) != importer.b.shape(other):
-            raise Unsupported("its branches return tensors of different shapes")
-        results.append(Box(importer.b.add("where", importer.b.reshape(test, []), one, other)))
-    return results
+    env = _named(operands)
+    return branch(importer, test, [CapturedBody(graph, tuple(env)) for graph in (yes, no)], env, _run_body)
+
+
+def _while_loop(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:
+    """Takes (graph of the condition, graph of an iteration, carried values, other operands).
+
+    Both graphs take the carried values, then the others; an iteration returns the next carried values.
+    """
+    test, step, carried, others = args[:4]
+
+    def iterate(into: Importer, body: CapturedBody, env: dict[str, Any], state: Sequence[Any], _: Any) -> list[Any]:
+        rest = [env[name] for name in body.operands]
+        scope = f"{into.b.name}/"
+        after = list(into.run(step, [*state[1:], *rest], scope))
+        return [_as_number(into, into.run(test, [*after, *rest], scope)), *after]
+
+    env = _named(others)
+    going = _as_number(importer, inner(test, [*carried, *others]))
+    body = CapturedBody(step, tuple(env))
+    return repeat(importer, (ANY_NUMBER, going, list(carried)), body, env, iterate)
+
+
+def _named(operands: Sequence[Any]) -> dict[str, Any]:
+    return {f"operand{number}": held for number, held in enumerate(operands)}
+
+
+def _run_body(into: Importer, body: CapturedBody, env: dict[str, Any], _: Any, __: Any) -> list[Any]:
+    """Runs a side of a branch, as RunBlock."""
+    return list(into.run(body.module, [env[name] for name in body.operands], f"{into.b.name}/"))
+
+
+def _as_number(importer: Importer, found: Any) -> Any:
+    """Returns a condition, which a graph gives alone or as the only entry of a list, as a number of rank 0."""
+    held = found[0] if isinstance(found, list | tuple) else found
+    return Number(importer.b.reshape(held.read(), [])) if isinstance(held, Box) else held
 
 
 RULES: dict[str, Rule] = {
     "cond": _cond,
+    "while_loop": _while_loop,
     "wrap_with_autocast": _autocast,
     "wrap_with_set_grad_enabled": _grad_mode,
 }
