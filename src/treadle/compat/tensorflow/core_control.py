@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from treadle import dtypes
@@ -166,6 +167,10 @@ class _Loop:
     def add(self, op: Operation, condition: Value, limit: int | None) -> Any:
         """Add the loop and return what CoreLoop.add() returns. Raises one of REASONS."""
         split, e = self._split, self._emitter
+        key = e.made.number(op), tuple(value.known_dtype for value in self._plain)
+        infos = list(map(info_of, self._plain))
+        if not self._items and e.made.has_failed(key, infos):
+            return self._add_data_loop(key, e.made.later((key, "changed"), tuple), condition, limit)
         forms = [self._items[access.parameter].form() for access in split.reads]
         if None in forms:
             raise NeedsPythonError
@@ -191,13 +196,15 @@ class _Loop:
         whole = [*self._values, *read]
         found = CoreLoop(whole, split, graph, self._test_graph(read), self._items, limit).add(e, condition)
         if found is None and not (read or any(split.lists)):
-            return self._add_data_loop(split.results, condition, limit)
+            found_changed: tuple[int, ...] = e.made.later((key, "changed"), partial(tuple, split.results))
+            e.made.fail(key, infos)
+            return self._add_data_loop(key, found_changed, condition, limit)
         return found
 
-    def _add_data_loop(self, changed: Sequence[int], condition: Value, limit: int | None) -> Any:
+    def _add_data_loop(self, key: Hashable, changed: Sequence[int], condition: Value, limit: int | None) -> Any:
         """Add a loop whose variables change their shapes, or whose body has sizes that depend on data.
 
-        Returns what CoreLoop.add() returns. Raises one of REASONS.
+        `key` is that of the loop. Returns what CoreLoop.add() returns. Raises one of REASONS.
         """
         step, e, plain = self._step, self._emitter, self._plain
         wanted = [*(step.graph.results[at] for at in changed), step.graph.results[-1]]
@@ -206,10 +213,14 @@ class _Loop:
         def build(infos: Sequence[Info]) -> Graph:
             return _built(e, step, tensors, infos, wanted)
 
-        if not changed or needs_python(build(list(map(info_of, plain)))):
+        if not changed:
+            return None
+        loop = e.made.later((key, "later"), lambda: LaterLoop.of(e.name, plain, changed, build))
+        tried = loop.step(list(map(info_of, plain)))
+        if tried is None or needs_python(tried):
             return None
         most = None if limit is None else e.sizes(limit, dtypes.i64)
-        found = LaterLoop.of(e.name, plain, changed, build).add(e, most, condition, plain)
+        found = loop.add(e, most, condition, plain)
         return dict(zip(changed, found, strict=True)), {}
 
     def _test_graph(self, read: Sequence[Value]) -> Graph:

@@ -14,6 +14,7 @@ from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.state import RUNS, Run, value_in
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.made_bodies import MadeBodies
 from treadle.graph.graph import Graph, link
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Info
@@ -38,16 +39,23 @@ class StageEmitter(Emitter):
     control tokens, results that are available when a step is done: `after` holds those that the current operation must
     wait for, and `opaque` says whether an operation before it may have changed any variable. `refusals` are reasons why
     operations that were to be made once sizes are known need Python; branches and
-    loops are among these operations only if it `may_be_refused`.
+    loops are among these operations only if it `may_be_refused`. `made` keeps what is made of bodies, those inside
+    others too.
     """
 
     def __init__(
-        self, held: Mapping[Any, Array | None], refusals: list[str] | None = None, *, may_be_refused: bool = False
+        self,
+        held: Mapping[Any, Array | None],
+        refusals: list[str] | None = None,
+        made: MadeBodies | None = None,
+        *,
+        may_be_refused: bool = False,
     ) -> None:
         super().__init__(Graph("tensorflow"))
         self._held = held
         self.refusals = [] if refusals is None else refusals
         self.may_be_refused = may_be_refused
+        self.made = MadeBodies() if made is None else made
         self.lists = ListItems()
         self.reads: dict[Any, Value] = {}
         self.run: Value | None = None
@@ -62,7 +70,7 @@ class StageEmitter(Emitter):
 
     def inside(self) -> StageEmitter:
         """Return an emitter for a body that runs at this point of the program."""
-        return StageEmitter(self._held, self.refusals, may_be_refused=self.may_be_refused)
+        return StageEmitter(self._held, self.refusals, self.made, may_be_refused=self.may_be_refused)
 
     def held(self, variable: Any) -> Array:
         """Return the value of `variable` at the start of the stage. Raises FailedPreconditionError if it has none."""
