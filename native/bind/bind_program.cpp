@@ -167,14 +167,15 @@ std::shared_ptr<void> keep_alive(const std::array<PyObject*, 3>& objects) {
 
 void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, int inter_op,
          int priority, double timeout, std::shared_ptr<treadle::CancelToken> token, std::shared_ptr<treadle::RunLimits> own,
-         std::shared_ptr<treadle::RunLimits> common, nb::handle keep, bool part) {
+         std::shared_ptr<treadle::RunLimits> common, nb::handle keep, bool part, bool caller_waits) {
     treadle::Request request({intra_op, inter_op});
     request.priority = priority;
     request.deadline = deadline_in(timeout);
     request.token = std::move(token);
     request.own_limits = std::move(own);
     request.common_limits = std::move(common);
-    request.is_part = part;
+    request.is_part = request.may_wait = part;
+    request.caller_waits = caller_waits;
     const nb::object self = nb::find(program);
     const std::array<PyObject*, 3> used{self.ptr(), bound.ptr(), keep.ptr()};
     request.keep_alive = [&used] { return keep_alive(used); };
@@ -196,6 +197,10 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
 
 void check_run() {
     translate_errors([] { treadle::check_run(); });
+}
+
+void begin_iteration(std::int64_t number) {
+    translate_errors([number] { treadle::begin_iteration(number); });
 }
 
 }  // namespace
@@ -242,6 +247,8 @@ void bind_program(nb::module_& m) {
     run_cancelled = make_exception(m, "RunCancelled", "A run was cancelled.");
     no_thread = make_exception(m, "NoThread", "A run needs a thread of its own, and none can be started.");
     m.def("check_run", &check_run, "Raise RunTimeout or RunCancelled if the run around the calling step has ended or should end.");
+    m.def("begin_iteration", &begin_iteration, nb::arg("number"),
+          "Do what check_run() does, and give runs that the calling step calls this number in their events.");
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
                           "An immutable DAG of tasks. The owner of the program keeps the memory of its constants alive.")
         .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("buffers"),
@@ -250,10 +257,12 @@ void bind_program(nb::module_& m) {
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
              nb::arg("cancel").none() = nb::none(), nb::arg("own").none() = nb::none(),
              nb::arg("common").none() = nb::none(), nb::arg("keep").none() = nb::none(), nb::arg("part") = false,
+             nb::arg("caller_waits") = false,
              "Run once on the team and return when all tasks have finished. Thread-safe; releases the GIL. Each limit is the\n"
              "first one set by own, intra_op and inter_op, common, the team. If the run is ended from outside, run() does not\n"
              "wait for Python steps in other threads; the program, bound and `keep` live until these end. A `part` of the\n"
-             "run around the calling step runs on that run's team instead of `team`, with its limits where it sets none.")
+             "run around the calling step runs on that run's team instead of `team`, with its limits where it sets none. If\n"
+             "the `caller_waits`, other threads execute the run: it ends in time whatever its Python steps do.")
         .def(
             "set_caps", [](PyProgram& program, const std::vector<int>& max_workers) { program.set_caps(max_workers); },
             nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),

@@ -89,7 +89,7 @@ bool Scheduler::shut_down(Clock::time_point until) {
     cancel_all(section);
     while (!runs_.empty() || !detached_.empty()) {
         if (Clock::now() >= until && is_only_in_host_steps()) break;
-        run_ended_.wait_for(section.raw(), look_every);
+        section.wait_for(run_ended_, look_every);
     }
     for (auto* const threads : {&workers_, &blocking_}) {
         for (auto& worker : *threads) {

@@ -60,6 +60,7 @@ bool engine_is_fixed() {
 void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, Engine engine) {
     run.ops = 1;
     run.serial = true;
+    audit_counts_.add_engine_slots(1);
     take_slot(caller);
     const std::uint64_t generation = fork_generation();
     std::size_t done = 0;
@@ -74,6 +75,7 @@ void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, 
     run.serial = false;
     run.finished_tasks = done;
     release_slot(caller);
+    audit_counts_.add_engine_slots(-1);
 }
 
 // Has the engine's threads draw the chunks of `op`, which no other call knows. Returns when all chunks are done.
@@ -108,12 +110,14 @@ void Scheduler::work_on_engine_thread(Op& op) {
     const FpMode before = borrows_slot.fp_mode;
     {
         const Section section(*this);
+        audit_counts_.add_engine_slots(1);
         take_slot(borrows_slot);
     }
     execute_op(borrows_slot, op);
     {
         const Section section(*this);
         release_slot(borrows_slot);
+        audit_counts_.add_engine_slots(-1);
     }
     if (borrows_slot.fp_mode != before) set_fp_mode(before);
     scratch = std::move(borrows_slot.scratch);

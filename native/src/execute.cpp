@@ -16,6 +16,7 @@ public:
     CurrentWorkerScope(Worker& worker, Context& run) : outer_(current_worker()), worker_(worker) {
         current_worker() = &worker;
         worker.current_run = &run;
+        worker.iteration = run.iteration;
     }
     ~CurrentWorkerScope() {
         worker_.current_run = nullptr;

@@ -77,7 +77,10 @@ void Scheduler::return_permit(Context& run) {
 // Undoes return_loan() at the end of the caller's run. If no slot or permit is free, one too many is in use until the
 // next part of the run around it begins, or another worker leaves its op.
 void Scheduler::restore_loan(Worker& caller) {
-    if (caller.slot < 0) take_slot(caller);
+    if (caller.slot < 0) {
+        audit_counts_.restore_loan();
+        take_slot(caller);
+    }
     caller.lender->slot = std::exchange(caller.slot, -1);
     if (caller.lender->detached) ++detached_slots_;
     if (caller.own_run->lent_permit_returned) ++permits_used_;
@@ -85,6 +88,7 @@ void Scheduler::restore_loan(Worker& caller) {
 
 bool Scheduler::may_spin(const Worker& worker, int slots_used) const {
     if (worker.role == Role::blocking) return false;
+    if (worker.own_run != nullptr && worker.own_run->caller_waits) return false;
     if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // see spin_ns_
     return worker.borrows_slot || slots_used + spinners_ < max_slots();
 }
@@ -110,7 +114,10 @@ void Scheduler::leave_idle(Worker& worker) {
 
 // Counts a nested caller as resting. Must be called before it is parked; it calls dispatch_while_resting() then.
 void Scheduler::count_as_resting(const Worker& worker) {
-    if (worker.borrows_slot) worker.slot_holder->scheduler->resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
+    if (!worker.borrows_slot) return;
+    Scheduler& owner = *worker.slot_holder->scheduler;  // of the slot
+    owner.audit_counts_.begin_resting();
+    owner.resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
 }
 
 void Scheduler::count_as_running(const Worker& worker) {
@@ -132,6 +139,7 @@ void Scheduler::begin_resting(Worker& holder) {
     Section section(*this);
     if (holder.slot < 0 || holder.detached) return;
     holder.is_resting = true;
+    audit_counts_.begin_resting();
     resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
     dispatch(section);
 }

@@ -89,7 +89,7 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     // A token that is cancelled later than here finds the run in runs_.
     if (request.token && request.token->cancelled()) {
         cancel(section, run, make_failure<RunCancelled>("the run was cancelled"), Cause::external);
-    } else if (const Engine engine = engine_in_use()) {
+    } else if (const Engine engine = engine_in_use(); engine && !run.caller_waits) {
         run_with_engine(section, run, caller, engine);
     } else if (can_run_serially(run, caller)) {
         run_serially(section, run, caller);
@@ -117,6 +117,7 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
     reset(run);
     run.limit_sources = {request.own_limits.get(), request.limits, request.common_limits.get()};
     run.may_be_abandoned = request.keep_alive != nullptr;
+    run.caller_waits = request.caller_waits && current_worker() == nullptr;
     run.priority = request.priority;
     run.deadline = request.deadline;
     run.fp_mode = caller.fp_mode = get_fp_mode();
@@ -174,7 +175,7 @@ void Scheduler::note_return(Worker& caller) {
 
 // Returns whether the caller executes the run alone: other workers could take too little of it within its limits.
 bool Scheduler::can_run_serially(const Context& run, const Worker& caller) const {
-    if (run.program.has_blocking() && !run.nested) return false;
+    if (run.caller_waits || (run.program.has_blocking() && !run.nested)) return false;
     if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
     if (!has_permit_for(run, others_working_beside(caller))) return false;
     return (caller.slot >= 0 || has_slot_for(caller)) && !must_yield_slot(caller);
@@ -220,7 +221,7 @@ void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) 
     if (!has_slot_for(caller)) reclaim_slot(run);
     const bool yields = must_yield_slot(caller);
     if (yields) return_loan(caller);
-    if (!yields && has_slot_for(caller)) {
+    if (!yields && !run.caller_waits && has_slot_for(caller)) {
         take_slot(caller);
         op = next_op(caller);
         if (op == nullptr) release_slot(caller);
@@ -314,7 +315,7 @@ void Scheduler::close(bool should_cancel) {
     if (has_left_threads_) return;
     closing_ = true;
     if (should_cancel) cancel_all(section);
-    run_ended_.wait(section.raw(), [this] { return runs_.empty(); });
+    section.wait(run_ended_, [this] { return runs_.empty(); });
     worker_limit_ = 0;
     retire_surplus(section);
     for (auto& worker : blocking_) {

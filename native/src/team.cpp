@@ -92,6 +92,7 @@ void Team::run(Program& program, std::span<void* const> bound, const Request& re
         inside != nullptr && inside->scheduler->is_here() ? inside->scheduler->shared_from_this() : scheduler();
     std::unique_ptr<Context> context = program.acquire(bound);
     const std::uint64_t run = context->run_id = next_run_id();
+    context->iteration = current_worker() == nullptr ? -1 : current_worker()->iteration;
     const auto release = [&] {
         if (request.token) request.token->detach(run);
         if (context) program.release(std::move(context));
@@ -118,8 +119,8 @@ void Part::run(std::span<void* const> bound, std::int64_t iteration) {
     } else {
         context_ = program_.acquire(bound);
     }
-    context_->iteration = iteration;
     const Worker& around = *current_worker();
+    context_->iteration = iteration >= 0 ? iteration : around.iteration;
     Request request;
     request.is_part = request.may_wait = true;
     request.priority = around.current_run->priority;

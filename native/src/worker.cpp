@@ -88,4 +88,9 @@ void check_run() {
     if (deadline != kNever && Clock::now() >= deadline) throw RunTimeout("the run did not end in time");
 }
 
+void begin_iteration(std::int64_t number) {
+    check_run();
+    if (Worker* const worker = current_worker()) worker->iteration = number;
+}
+
 }  // namespace treadle

@@ -171,7 +171,8 @@ class Program:
     def run(
         self, team: Team, bound: list[Any], intra_op: int = 0, inter_op: int = 0, priority: int = 0,
         timeout: float = ..., cancel: CancelToken | None = None, own: RunLimits | None = None,
-        common: RunLimits | None = None, keep: object = None, part: bool = False
+        common: RunLimits | None = None, keep: object = None, part: bool = False,
+        caller_waits: bool = False,
     ) -> None:  # fmt: skip
         """Run once and return when all tasks have finished. Thread-safe; releases the GIL; may be called inside a step.
 
@@ -180,7 +181,8 @@ class Program:
         a token or a signal, it does not wait for Python steps in other threads; the program, `bound` and `keep` live
         until these end. A `part` of the run around the calling step runs on that run's team instead of `team`, with its
         limits where it sets none. Runs of higher `priority` are served first, equal ones by turns; `timeout` is in
-        seconds (none by default). A nested run ends with the run around it.
+        seconds (none by default). A nested run ends with the run around it. If the `caller_waits`, other threads
+        execute the run, so that it ends in time whatever its Python steps do.
 
         Raises what a callable raised, KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a
         wrong number of `bound` addresses; RuntimeError if the team is closed.
@@ -479,6 +481,9 @@ def choose_band(
 
 def check_run() -> None:
     """Raise RunTimeout or RunCancelled if the run around the calling step, if there is one, has ended or should end."""
+
+def begin_iteration(number: int) -> None:
+    """Do what check_run() does, and give runs that the calling step calls this number in their events."""
 
 def trace_start() -> None:
     """Drop earlier events and start recording."""

@@ -70,3 +70,27 @@ def most_threads(wanted: int, *processes: int) -> tuple[int, int]:
         if time.monotonic() - start - now < STRETCHED_SECONDS:
             seen[steady(looks)] += 1
     return at_once, max((number for number in seen if sum(seen[n] for n in seen if n >= number) >= REPEATED), default=0)
+
+
+def run_times(process: int) -> dict[str, int]:
+    """Returns the CPU time in ns that each thread has had so far."""
+    found = {}
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        try:
+            found[thread.name] = int((thread / "schedstat").read_text().split()[0])
+        except OSError:  # the thread has just ended
+            continue
+    return found
+
+
+def used_cpus(process: int, seconds: float) -> float:
+    """Returns the CPU time that a process had, over the time that passed: how many CPUs it used on average.
+
+    It is never too large: other processes take CPU time away, and threads that end in between do not count.
+    """
+    start = time.monotonic()
+    before = run_times(process)
+    time.sleep(seconds)
+    after = run_times(process)
+    passed = time.monotonic() - start
+    return sum(used - before.get(thread, 0) for thread, used in after.items()) / (passed * 1e9)

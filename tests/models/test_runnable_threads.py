@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.models.runnable import SUPPORTED, most_threads
+from tests.models.runnable import SUPPORTED, most_threads, used_cpus
 
 pytestmark = pytest.mark.skipif(not SUPPORTED, reason="threads are counted through Linux's /proc")
 
@@ -46,6 +47,20 @@ def test_runnable_threads_never_exceed_the_budget(
     at_once, steadily = most_threads(budget, busy(intra_op, inter_op, 0))
 
     assert steadily <= budget <= at_once
+
+
+OWN_PYTHON = 0.15
+"""CPUs that the five clients may use for their own Python, between two runs of tens of ms, and threads to hand over."""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a single CPU is never exceeded")
+def test_a_process_uses_no_more_cpus_than_its_budget(busy: Callable[[int, int, int], int]) -> None:
+    """
+    The system's own count of CPU time says so, which misses no moment. One more than the budget's thread would show.
+    """
+    budget = 1
+    assert used_cpus(busy(budget, budget, 0), 5) <= budget + OWN_PYTHON
+    assert used_cpus(busy(budget, budget, 1), 5) <= 2 * budget + OWN_PYTHON
 
 
 def test_a_pool_adds_its_own_slots(busy: Callable[[int, int, int], int]) -> None:

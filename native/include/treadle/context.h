@@ -45,7 +45,7 @@ struct Context {
     std::vector<void*> pointers;           // of all steps, flat; those into the arena are valid while it is lent
     FpMode fp_mode = 0;
     std::uint64_t run_id = 0;              // 0: the run is a part of another one
-    std::int64_t iteration = -1;           // of the loop whose body this run executes; -1: it is no such body
+    std::int64_t iteration = -1;           // of the innermost loop around the run; -1: there is none
     std::shared_ptr<Ending> ending;        // of this run alone
     Clock::time_point deadline = kNever;   // the run's own, or an earlier one of a run around it
 
@@ -68,6 +68,7 @@ struct Context {
     int workers = 0;                       // inside its ops, without blocking workers
     bool serial = false;                   // its caller is on the serial path and holds one permit
     bool nested = false;                   // was called from inside a step
+    bool caller_waits = false;             // see Request::caller_waits
     bool lent_permit_free = false;         // the enclosing op's permit is not in use
     bool lent_permit_returned = false;     // it went back to the team, see Scheduler::return_loan()
     bool finished = false;                 // its caller may return: nothing is in progress, or the run is abandoned

@@ -18,6 +18,7 @@
 #include "treadle/cost.h"
 #include "treadle/engine.h"
 #include "treadle/mutex.h"
+#include "treadle/slot_audit.h"
 #include "treadle/slots.h"
 #include "treadle/worker.h"
 
@@ -36,6 +37,8 @@ struct Request {
     std::shared_ptr<const RunLimits> common_limits;  // apply where neither of the above sets a limit
     bool is_part = false;        // of the run around the calling step: same team, and same limits where none are set
     bool may_wait = false;       // a part whose calling step holds no lock, so that it may wait for a slot
+    bool caller_waits = false;   // the caller executes nothing, so that it returns in time while a long host step goes on;
+                                 // not in a nested run, and not if no thread can be started
     void (*poll)() = nullptr;    // called on the calling thread about every kPollInterval; ends the run with what it throws
     // If set, the run may be abandoned when it is ended from outside: run() then throws while other threads are still
     // in host steps. run() calls `keep_alive` on the calling thread, without a lock; it returns the owner of everything
@@ -105,6 +108,8 @@ public:
     bool is_here() const;
 
 private:
+    friend class SlotAudit;
+
     // Section holds the lock. When it releases the lock, it wakes the parked workers whose state was changed meanwhile.
     class Section;
 
@@ -157,16 +162,6 @@ private:
     bool dispatch_start(Section& section, Context& run);
     bool dispatch_join(Section& section, Context& run);
     void dispatch_blocking(Section& section);
-    Worker* choose_worker(Section& section, Context& run, double gain_ns);
-    Worker* idle_worker() const;
-    bool has_workers_for(int slots) const;
-    bool is_crowded(const Context& run);
-    Worker* worker_for_crowd();
-    int unpark_workers(Section& section, int most);
-    int missing_workers(const Context& run);
-    bool is_worth_waking(double saved_ns);
-    void unpark_for_run(Section& section, const Context& run, double saved_ns);
-    void unpark_for_short_runs(Section& section, const Context& run);
     bool must_yield_slot(const Worker& worker) const;
     bool leave_to_caller(const Context& run) const;
     bool is_starved(const Context& run) const;
@@ -174,6 +169,19 @@ private:
     void enqueue_run(Context& run);
     void begin_turn(Context& run);
     void end_turn_if_over(Context& run);
+
+    // choose_worker.cpp: which idle worker gets work. All need the lock.
+    Worker* choose_worker(Section& section, Context& run, double gain_ns);
+    Worker* idle_worker() const;
+    bool has_workers_for(int slots) const;
+    bool is_crowded(const Context& run);
+    Worker* compute_worker();
+    Worker* worker_for_waiting(Context& run);
+    int unpark_workers(Section& section, int most);
+    int missing_workers(const Context& run);
+    bool is_worth_waking(double saved_ns);
+    void unpark_for_run(Section& section, const Context& run, double saved_ns);
+    void unpark_for_short_runs(Section& section, const Context& run);
 
     // threads.cpp: threads. All but thread_main() and worker_loop() need the lock.
     Worker* start_worker();
@@ -257,6 +265,7 @@ private:
     // everywhere. A worker that has added to it takes this team's lock next, in dispatch_while_resting(), so what the
     // addition allows is not missed. A thread that sees a subtraction late lets one worker too many execute one op.
     std::atomic<int> resting_{0};
+    AuditCounts audit_counts_;
     std::deque<std::int64_t> reservations_;  // ends of the times for which slots are reserved, earliest first
     double forgone_ns_ = 0;  // what help would have saved in runs too short for it, since such runs last got a worker
     std::uint64_t wake_ups_ = 0;  // see Status
@@ -291,7 +300,7 @@ private:
 // Section is the only way to hold the scheduler's lock.
 class Scheduler::Section {
 public:
-    explicit Section(Scheduler& scheduler) : lock_(scheduler.mutex_) {}
+    explicit Section(Scheduler& scheduler) : scheduler_(scheduler), lock_(scheduler.mutex_) { audit_.begin(scheduler_); }
     ~Section() { unlock(); }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
@@ -299,13 +308,17 @@ public:
     // unlock() releases the lock and then wakes the workers of wake_later().
     void unlock() {
         if (!lock_.owns_lock()) return;
+        audit_.check(scheduler_);
         lock_.unlock();
         for (int i = 0; i < count_; ++i) wake(*first_[i]);
         for (Worker* worker : more_) wake(*worker);
         count_ = 0;
         more_.clear();
     }
-    void lock() { lock_.lock(); }
+    void lock() {
+        lock_.lock();
+        audit_.begin(scheduler_);
+    }
     // wake_later() has unlock() wake the worker. Needs the lock.
     void wake_later(Worker& worker) {
         if (count_ < kFirst) {
@@ -314,12 +327,25 @@ public:
             more_.push_back(&worker);
         }
     }
-    // raw() is for condition variables.
-    std::unique_lock<Mutex>& raw() { return lock_; }
+    // wait_for() releases the lock until `condition` is notified or the time has passed, and takes it again.
+    void wait_for(std::condition_variable_any& condition, std::chrono::nanoseconds time) {
+        audit_.check(scheduler_);
+        condition.wait_for(lock_, time);
+        audit_.begin(scheduler_);
+    }
+    // wait() releases the lock until `condition` is notified and `has_happened()`, which is called under the lock.
+    template <typename HasHappened>
+    void wait(std::condition_variable_any& condition, const HasHappened& has_happened) {
+        audit_.check(scheduler_);
+        condition.wait(lock_, has_happened);
+        audit_.begin(scheduler_);
+    }
 
 private:
     static constexpr int kFirst = 8;
+    Scheduler& scheduler_;
     std::unique_lock<Mutex> lock_;
+    SlotAudit audit_;
     Worker* first_[kFirst];
     int count_ = 0;
     std::vector<Worker*> more_;

@@ -81,7 +81,8 @@ public:
     Part& operator=(const Part&) = delete;
 
     // run() executes the program once with the addresses `bound`, as Team::run() does. It waits for all steps that
-    // have begun, host steps in other threads included. Events have the number `iteration` if it is not negative.
+    // have begun, host steps in other threads included. Events have the number `iteration` or, if it is negative, that
+    // of the run around it.
     void run(std::span<void* const> bound, std::int64_t iteration = -1);
 
 private:

@@ -69,10 +69,16 @@ struct Worker {
     alignas(64) FpMode fp_mode = get_fp_mode();
     Block scratch;
     Context* current_run = nullptr;  // the run whose host step this thread is in
+    std::int64_t iteration = -1;     // of the runs that the step calls, if it is in a loop; see Context::iteration
     Watch watch;
     unsigned futile_spins = 0;  // in a row, while runs were in progress
     pthread_t thread{};
 };
+
+// is_spinning() needs the lock of the worker's scheduler.
+inline bool is_spinning(const Worker& worker) {
+    return worker.state.load(std::memory_order_relaxed) == State::spinning;  // enters and leaves that state under the lock
+}
 
 // current_worker() returns the calling thread's worker while the thread is inside a host step, else null.
 Worker*& current_worker();
@@ -80,6 +86,8 @@ Worker*& current_worker();
 // check_run() throws RunTimeout or RunCancelled if the run around the calling step has ended or should end. Long host
 // steps call it. It does nothing outside steps, and takes no lock.
 void check_run();
+// begin_iteration() calls check_run(), and then gives runs that the calling step calls this number in their events.
+void begin_iteration(std::int64_t number);
 
 // Resting tells the team whose slot the calling thread holds that the thread only waits. A step holds one while it
 // waits for a run in another thread. Construction and destruction take the scheduler's lock; they do nothing outside

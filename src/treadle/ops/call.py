@@ -15,6 +15,8 @@ Body = Callable[[Sequence[Array]], list[Array]]
 class Nested(ABC):
     """The function of a `call` that decides, while it runs, which of its `templates` run and how often."""
 
+    detachable = True
+
     def __init__(self, *templates: Template) -> None:
         self.templates = templates
         self._bodies: tuple[Body, ...] = ()
@@ -66,6 +68,11 @@ class CalledFunction:
     def storable(self) -> bool:
         """Whether it can be pickled, and depends on nothing but the model."""
         return bool(getattr(self._attrs["function"], "storable", False))
+
+    @property
+    def detachable(self) -> bool:
+        """Whether the function is treadle's own, so that any thread may call it."""
+        return bool(getattr(self._attrs["function"], "detachable", False))
 
     def __call__(self, _: Sequence[int], arrays: Sequence[Array]) -> list[Array]:
         """The results of the function."""

@@ -15,6 +15,7 @@ from treadle.graph.mapping import release
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.call import CalledFunction, call_function
+from treadle.ops.op import Attrs, Evaluate
 from treadle.ops.table import OPS
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.open_attrs import sizes_in, with_numbers
@@ -113,6 +114,28 @@ def _lowered(node: Node, ctx: LowerContext) -> list[Call]:
     return python_calls(node) if calls is None else calls
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reference:
+    """An op's reference as the function of a step. Of `count` operands those at the places `present` are there."""
+
+    evaluate: Evaluate
+    attrs: Attrs
+    present: tuple[int, ...]
+    count: int
+
+    @property
+    def detachable(self) -> bool:
+        """Whether any thread may call it: unless it is a function of a user."""
+        return self.evaluate is not call_function or bool(getattr(self.attrs["function"], "detachable", False))
+
+    def __call__(self, sizes: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
+        """The results of the op."""
+        operands: list[Array | None] = [None] * self.count
+        for index, array in zip(self.present, arrays, strict=True):
+            operands[index] = array
+        return self.evaluate(with_numbers(self.attrs, sizes), operands)
+
+
 def python_calls(node: Node) -> list[Call]:
     """The node as a Python task: its own function, or the NumPy reference of its op."""
     for value in (*node.inputs, *node.outputs):
@@ -122,13 +145,7 @@ def python_calls(node: Node) -> list[Call]:
     count, attrs = len(node.inputs), node.attrs
     evaluate = OPS[node.op].evaluate or call_function
     without_sizes = node.op == "call" and not sizes_in(attrs) and len(present) == count
-
-    def function(sizes: Sequence[int], arrays: list[Array]) -> Sequence[Array]:
-        operands: list[Array | None] = [None] * count
-        for index, array in zip(present, arrays, strict=True):
-            operands[index] = array
-        return evaluate(with_numbers(attrs, sizes), operands)
-
+    function = CalledFunction(attrs) if without_sizes else _Reference(evaluate, attrs, tuple(present), count)
     reads = tuple(value for value in node.inputs if value is not None)
     moved = sum(nbytes(value) for value in (*node.outputs, *reads))
     return [
@@ -137,7 +154,7 @@ def python_calls(node: Node) -> list[Call]:
             op=node.attrs.get("label", node.op),
             writes=tuple(node.outputs),
             reads=reads,
-            function=CalledFunction(attrs) if without_sizes else function,
+            function=function,
             sizes=sizes_in(attrs),
             cost=float(node.attrs.get("cost", PYTHON_NS)) + moved,
             traffic=moved,

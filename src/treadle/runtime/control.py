@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -158,8 +158,20 @@ def check_run() -> None:
         ...         check_run()
         ...         ...
     """
+    _in_run(_native.check_run)
+
+
+def begin_iteration(number: int) -> None:
+    """Do what check_run() does at the beginning of iteration `number` of a loop that the calling function drives.
+
+    The timeline shows the number with what runs inside that iteration.
+    """
+    _in_run(_native.begin_iteration, number)
+
+
+def _in_run(function: Callable[..., None], *args: int) -> None:
     try:
-        _native.check_run()
+        function(*args)
     except _native.RunTimeout:
         raise DEFAULT.timeout_error() from None
     except _native.RunCancelled:

@@ -170,6 +170,14 @@ class DataStage:
         self._bodies.put(tuple(sizes), body)
         return body.program, shapes
 
+    @property
+    def is_detachable(self) -> bool:
+        """Whether a step may be `detachable`: one of a program that it keeps is, or it has no template yet."""
+        if not self._templates or self._others:
+            return True
+        own = any(body.is_detachable for body in self._bodies.values())
+        return own or any(body.is_detachable for body in self.bodies)
+
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force, as Executable.cap() does."""
         with self._lock:

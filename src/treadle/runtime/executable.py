@@ -24,7 +24,11 @@ from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
 PythonStep = Callable[[tuple[int, ...]], None]
-"""Called with the addresses of a step's buffers, outputs first."""
+"""Called with the addresses of a step's buffers, outputs first.
+
+If it has an attribute `detachable` that is true, it is treadle's own. Any thread may call it: the caller of a run that
+may end early leaves it to another one, and returns in time.
+"""
 
 _NO_DEADLINE = math.nan
 """The native core's seconds to the deadline of a run without one."""
@@ -42,6 +46,11 @@ class ControlLayout(NamedTuple):
 
 class Part(Protocol):
     """Programs that steps of other programs run."""
+
+    @property
+    def is_detachable(self) -> bool:
+        """Whether a step, or one of a body, is `detachable`."""
+        ...
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force."""
@@ -121,8 +130,8 @@ class Layout(NamedTuple):
 class Code(NamedTuple):
     """What the executables of one plan share, whatever their sizes; except `bodies`, which are an executable's own.
 
-    `labels` and `caps` are those of each step; `failures`, `isa` and `kept` are as in Layout. `bodies` are the programs
-    that steps run.
+    `labels` and `caps` are those of each step; `failures`, `isa` and `kept` are as in Layout. `detachable` says whether
+    one of the steps itself is. `bodies` are the programs that steps run.
     """
 
     labels: tuple[StepLabel, ...]
@@ -130,7 +139,13 @@ class Code(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
+    detachable: bool = False
     bodies: Sequence[Part] = ()
+
+    @property
+    def is_detachable(self) -> bool:
+        """Whether a step, or one of a body, is `detachable`."""
+        return self.detachable or any(body.is_detachable for body in self.bodies)
 
     def max_workers(self, caps: Mapping[str, int]) -> list[int]:
         """Return the cap of each step (0: none) with a session's `caps` in force."""
@@ -145,6 +160,11 @@ class Body:
         self.program = program
         self._code = code
         PROGRAMS.register(self, program.id, code.labels)
+
+    @property
+    def is_detachable(self) -> bool:
+        """Whether a step, or one of a body, is `detachable`."""
+        return self._code.is_detachable
 
     @classmethod
     def of(cls, layout: Layout) -> Body:
@@ -284,6 +304,7 @@ class Executable:
         addresses and the executable's code. Raises as run() does.
         """
         left = _NO_DEADLINE if request.deadline is None else request.seconds_left()
+        may_end = request.deadline is not None or request.cancel is not None
         try:
             self.program.run(
                 team,
@@ -297,6 +318,7 @@ class Executable:
                 request.common,
                 keep,
                 request.nested,
+                may_end and self._code.is_detachable,
             )
             if _native.any_file_was_cut():
                 refuse_cut_images()
@@ -325,6 +347,11 @@ class Executable:
             f"there is no memory for the run ({error}); it needs {self.arena_bytes} bytes for intermediate "
             "values, beside its results; nothing was returned, and the session may be used again"
         )
+
+
+def is_detachable(step: object) -> bool:
+    """Return whether a step, or what makes it for sizes, is detachable, as PythonStep says."""
+    return bool(getattr(step, "detachable", False))
 
 
 def _program_of(
@@ -356,7 +383,8 @@ def _program_of(
         max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
     )
     caps = [step.caps for step in layout.steps]
-    return program, Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept, bodies)
+    detachable = any(is_detachable(body) for body in callables)
+    return program, Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept, detachable, bodies)
 
 
 def _bound(layout: Layout, locations: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:

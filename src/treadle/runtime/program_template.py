@@ -13,7 +13,7 @@ from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
 from treadle.runtime.control_form import ControlForm, TemplateBody
-from treadle.runtime.executable import Body, Code, Executable, Part, PythonStep, Stage
+from treadle.runtime.executable import Body, Code, Executable, Part, PythonStep, Stage, is_detachable
 from treadle.runtime.outputs import OutputForm, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
@@ -118,7 +118,8 @@ class ProgramTemplate:
         self._layout = layout
         steps = layout.steps
         caps = [step.caps for step in steps]
-        self._code = Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept)
+        detachable = any(is_detachable(step.body) for step in steps)
+        self._code = Code(tuple(layout.labels), caps, layout.failures, layout.isa, layout.kept, detachable)
         self._native = _native.ProgramTemplate(
             symbols=layout.symbols,
             constants=layout.constants,

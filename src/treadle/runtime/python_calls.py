@@ -15,6 +15,7 @@ from treadle.errors import (
     WorkerError,
 )
 from treadle.immutable import immutable
+from treadle.runtime.control import check_run
 from treadle.runtime.numpy_threads import single_thread
 
 P = ParamSpec("P")
@@ -56,4 +57,5 @@ def call_for_node(caller: Caller, function: Callable[P, R], *args: P.args, **kwa
     except TreadleError as error:
         raise RunError(f"{caller}: {error}", node=caller.node) from error
     except Exception as error:
+        check_run()  # if the run has ended, that is why
         raise RunError(f"{caller} raised {type(error).__name__}: {error}", node=caller.node) from error

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from treadle.errors import RunError
+from treadle.runtime.control import check_run
+from treadle.runtime.executable import is_detachable
 from treadle.runtime.python_calls import Caller, call_for_node
 from treadle.runtime.stored_step import pickled_text
 
@@ -31,7 +33,7 @@ class PythonCall:
         writes: The results.
         reads: The operands.
         function: Takes these sizes and the operands, and returns the results. If it has an attribute `storable` that is
-            true, it can be pickled, and depends on nothing but the model.
+            true, it can be pickled, and depends on nothing but the model. `detachable` is as in a PythonStep.
     """
 
     caller: Caller
@@ -39,6 +41,11 @@ class PythonCall:
     writes: tuple[Form, ...]
     reads: tuple[Form, ...]
     function: PythonFunction
+
+    @property
+    def detachable(self) -> bool:
+        """Whether its steps are."""
+        return is_detachable(self.function)
 
     def __call__(self, sizes: Sequence[int]) -> BoundCall:
         """Returns the step for these sizes: those that the function takes, then those of results and operands."""
@@ -59,12 +66,18 @@ class BoundCall:
     writes: list[tuple[tuple[int, ...], np.dtype[Any]]]
     reads: list[tuple[tuple[int, ...], np.dtype[Any]]]
 
+    @property
+    def detachable(self) -> bool:
+        """Whether the function is."""
+        return self.call.detachable
+
     def __call__(self, addresses: tuple[int, ...]) -> None:
-        """Calls the function. Raises RunError if a result is of another form than inferred."""
+        """Calls the function. Raises RunError if a result is of another form than inferred, or the run has ended."""
         call = self.call
         targets = [view(at, *form) for at, form in zip(addresses, self.writes, strict=False)]
         operands = [view(at, *form) for at, form in zip(addresses[len(targets) :], self.reads, strict=True)]
         results = call_for_node(call.caller, call.function, self.given, operands)
+        check_run()  # the memory of results may be the caller's, who does not wait for them any more
         for target, result in zip(targets, results, strict=True):
             array = np.asarray(result)
             if array.shape != target.shape or array.dtype != target.dtype:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class _StagesStep:
     reads: tuple[ArraySpec, ...]
     writes: tuple[np.dtype[Any], ...]
     pool: OutputPool
+    detachable: ClassVar[bool] = True
 
     def __call__(self, addresses: tuple[int, ...]) -> None:
         """Calls the function."""

@@ -14,6 +14,9 @@ class StoredStep:
     It, and what it imports, is loaded by the first call. `text` is its form on disk.
     """
 
+    detachable = True
+    """Functions of users are not stored."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self._step: Callable[[Any], Any] | None = None

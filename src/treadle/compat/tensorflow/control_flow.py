@@ -26,6 +26,7 @@ from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.frontends.tensorflow.list_loops import ListLoopState, SplitStep
 from treadle.ops.op import Array
+from treadle.runtime.control import begin_iteration
 
 
 def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContextManager[None]:
@@ -321,6 +322,7 @@ def _loop_function(
         state, of_test, of_step = arrays[:count], arrays[count : count + tested], arrays[count + tested :]
         done, running = 0, continues(run, state, of_test, 0)
         while running:
+            begin_iteration(done)
             made = step.run(run, state, of_step)
             state, done = made[:count], done + 1
             running = bool(made[-1]) and done != limit if joined else continues(run, state, of_test, done)
@@ -332,6 +334,7 @@ def _loop_function(
         state = ListLoopState(split, [*arrays[:count], *arrays[count + tested :]])
         done, running = 0, continues(run, state.arrays[:count], of_test, 0)
         while running:
+            begin_iteration(done)
             made = step.run_split(split, run, state.operands())
             state.update(made)
             done += 1

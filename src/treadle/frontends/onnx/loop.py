@@ -16,7 +16,7 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.names import captured, graph_of
 from treadle.frontends.onnx.reference import IR_VERSION, Fragment, evaluator, first_line, tensor_of
 from treadle.ops.op import Array
-from treadle.runtime.control import check_run
+from treadle.runtime.control import begin_iteration
 
 
 class LoopFunction:
@@ -26,6 +26,8 @@ class LoopFunction:
     Raises Unsupported when it is made, if the onnx package cannot run the body; Fault if the body does
     not take and give what a Loop needs. Calls raise RunError if the body fails.
     """
+
+    detachable = True
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class LoopFunction:
         scans: list[list[Array]] = [[] for _ in range(self._scans)]
         step = 0
         while going and (limit is None or step < limit):
-            check_run()
+            begin_iteration(step)
             formals = [np.array(step, np.int64), np.array(going), *state]
             results: Any = self._body.run(None, outside | dict(zip(self._formals, formals, strict=True)))
             going = bool(np.asarray(results[0]).reshape(()))

@@ -24,6 +24,7 @@ class RandomNumbers:
     """
 
     storable = True
+    detachable = True
     """It depends on nothing but the model, and can be pickled: it may be part of an artifact."""
 
     def __init__(self, operator: str, attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> None:

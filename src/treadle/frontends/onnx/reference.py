@@ -62,6 +62,8 @@ class ForeignFunction:
 
     storable = True
     """It depends on nothing but the model, and can be pickled: it may be part of an artifact."""
+    detachable = True
+    """Any thread may call it."""
 
     def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
         self._names = fragment.inputs

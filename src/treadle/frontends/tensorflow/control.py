@@ -24,7 +24,7 @@ from treadle.graph.value import Value
 from treadle.ops.call import Nested
 from treadle.ops.evaluate import evaluate
 from treadle.ops.op import Array
-from treadle.runtime.control import check_run
+from treadle.runtime.control import begin_iteration
 
 
 class Branches(Nested):
@@ -50,11 +50,11 @@ class Loop(Nested):
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         test, step = self.bodies
         count, state = self._count, list(arrays)
-        going = truth(test(state)[0])
+        going, done = truth(test(state)[0]), 0
         while going:
-            check_run()
+            begin_iteration(done)
             *state[:count], last = step(state)
-            going = truth(last)
+            going, done = truth(last), done + 1
         return state[:count]
 
 
@@ -69,12 +69,12 @@ class ListLoop(Nested):
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         test, step = self.bodies
         state = ListLoopState(self._split, arrays)
-        going = truth(test(state.plain())[0])
+        going, done = truth(test(state.plain())[0]), 0
         while going:
-            check_run()
+            begin_iteration(done)
             results = step(state.operands())
             state.update(results)
-            going = truth(results[-1])
+            going, done = truth(results[-1]), done + 1
         return state.final_arrays()[: self._count]
 
 
@@ -87,6 +87,8 @@ class DeferredPart(Nested):
 
 class DeferredNode:
     """A node whose rule needs the value of an operand. It is built in each run and computed by the reference."""
+
+    detachable = True
 
     def __init__(self, node: Node, form: NodeRule | ListRule, dtypes: Sequence[DType]) -> None:
         self._node = node

@@ -44,7 +44,7 @@ from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.call import Nested
 from treadle.ops.op import Array, Info
-from treadle.runtime.control import check_run
+from treadle.runtime.control import begin_iteration
 
 _READS_DATA = frozenset({
     "aten::Bool", "aten::Float", "aten::FloatImplicit", "aten::Int", "aten::IntImplicit", "aten::ScalarImplicit",
@@ -53,8 +53,8 @@ _READS_DATA = frozenset({
 
 _READS_SIZES = frozenset({"aten::len", "aten::numel", "aten::size", "prim::shape"})
 
-_ANY_NUMBER = 2**63 - 1
-"""The limit of a `while` loop in TorchScript."""
+ANY_NUMBER = 2**63 - 1
+"""The limit of a `while` loop."""
 
 
 def condition_depends_on_data(body: Any) -> bool:
@@ -104,7 +104,7 @@ class Repeat(Nested):
         scope, state = arrays[2 : 2 + self._scope], list(arrays[2 + self._scope :])
         step = 0
         while going and step < most:
-            check_run()
+            begin_iteration(step)
             test, *state = self.bodies[0]([*scope, np.asarray(step), *state])
             going = bool(test.reshape(()))
             step += 1
@@ -175,7 +175,7 @@ def repeat(
         )
     limit = number_value(b, most, dtypes.i64)
     start = number_value(b, going, dtypes.boolean)
-    ends = None if most == _ANY_NUMBER else limit, start
+    ends = None if most == ANY_NUMBER else limit, start
     if needs_python(body.graph):
         if lists:
             raise Unsupported("a loop whose body runs in Python appends to a list of the code around it")

@@ -1,0 +1,70 @@
+#include "treadle/slot_audit.h"
+
+#ifdef TREADLE_CHAOS
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "treadle/scheduler.h"
+
+namespace treadle {
+
+namespace {
+
+void require(bool holds, const char* rule, const char* team) {
+    if (holds) return;
+    std::fprintf(stderr, "treadle: team '%s': %s\n", team, rule);
+    std::abort();
+}
+
+}  // namespace
+
+void SlotAudit::begin(const Scheduler& scheduler) {
+    runnable_ = scheduler.slots_.used() + scheduler.spinners_;
+    engine_slots_ = scheduler.audit_counts_.engine_slots;
+    loans_restored_ = scheduler.audit_counts_.loans_restored;
+    // In this order: what begins to rest between the two is counted twice rather than not at all.
+    resting_begun_ = scheduler.audit_counts_.resting_begun.load(std::memory_order_relaxed);
+    resting_ = scheduler.resting_.load(std::memory_order_relaxed);
+}
+
+// Checks three rules: a slot that is in use belongs to one worker; a thread of the team that is not idle has one; and
+// the section has not let more threads run than the slots allow. Those that ran before may exceed a limit that has
+// fallen, until they leave their ops; so may the worker to which a loan was restored.
+void SlotAudit::check(const Scheduler& scheduler) const {
+    const char* const team = scheduler.name_.c_str();
+    const AuditCounts& counts = scheduler.audit_counts_;
+    if (engine_slots_ > 0 || counts.engine_slots > 0) return;  // another runtime decides which threads run
+    int holders = 0;
+    int spinners = 0;
+    for (const auto* const threads : {&scheduler.callers_, &scheduler.workers_, &scheduler.detached_}) {
+        for (const auto& worker : *threads) holders += worker->slot >= 0 ? 1 : 0;
+    }
+    for (const Worker* const worker : scheduler.idle_) {
+        // Relaxed: written under the lock we hold.
+        const bool spins = worker->state.load(std::memory_order_relaxed) == State::spinning;
+        spinners += spins && !worker->borrows_slot ? 1 : 0;
+        require(worker->slot < 0, "an idle worker holds a slot", team);
+    }
+    const auto waits_for_part = [&](const Worker& worker) {  // which has returned the slot, see return_loan()
+        return std::ranges::any_of(scheduler.callers_, [&](const auto& caller) { return caller->lender == &worker; });
+    };
+    for (const auto& worker : scheduler.workers_) {
+        require(worker->idle || worker->slot >= 0 || waits_for_part(*worker), "a thread without a slot is not idle", team);
+    }
+    for (const Context* const run : scheduler.runs_) {
+        if (!run->serial || run->caller->borrows_slot) continue;
+        require(run->caller->slot >= 0 || waits_for_part(*run->caller), "a run on the serial path has no slot", team);
+    }
+    require(holders == scheduler.slots_.used(), "the slots in use are not those that workers hold", team);
+    require(spinners == scheduler.spinners_, "the spinning workers are not those that are counted", team);
+    const auto rested = static_cast<int>(counts.resting_begun.load(std::memory_order_relaxed) - resting_begun_);
+    const int most = std::max(scheduler.slot_limit_, scheduler.detached_slots_ + resting_ + rested + 1);
+    const auto restored = static_cast<int>(counts.loans_restored - loans_restored_);
+    require(holders + spinners <= std::max(most, runnable_ + restored), "more threads may run than there are slots", team);
+}
+
+}  // namespace treadle
+
+#endif
