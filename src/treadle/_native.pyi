@@ -171,8 +171,7 @@ class Program:
     def run(
         self, team: Team, bound: list[Any], intra_op: int = 0, inter_op: int = 0, priority: int = 0,
         timeout: float = ..., cancel: CancelToken | None = None, own: RunLimits | None = None,
-        common: RunLimits | None = None, keep: object = None, part: bool = False,
-        caller_waits: bool = False,
+        common: RunLimits | None = None, keep: object = None, part: bool = False, caller_waits: bool = False
     ) -> None:  # fmt: skip
         """Run once and return when all tasks have finished. Thread-safe; releases the GIL; may be called inside a step.
 
@@ -449,10 +448,7 @@ def partition_conv(
     """
 
 def partition_planes(planes: int, rows: int, ns: float) -> tuple[int, int]:
-    """Return the planes and the rows of each chunk of a depthwise convolution that takes `ns`.
-
-    One of them is undivided: it is the most even partition. Raises ValueError without planes or rows.
-    """
+    """Return the planes and rows of each chunk of a depthwise convolution that takes `ns`. ValueError without any."""
 
 def partition_winograd(
     tiles: int, least: int, most: int, vectors: int, room: int, channels: int, in_blocks: int, out_blocks: int,
@@ -489,8 +485,6 @@ def trace_start() -> None:
     """Drop earlier events and start recording."""
 
 def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int, int, int]]:
-    """Stop recording. Return the events by start time.
-
-    Each is one worker's part in a step: (program id, step, team, slot, OS thread, start_ns, end_ns, chunks, run id,
-    iteration, -1 outside loops). Slots count from 0; -1 - i is blocking worker i. Times are CLOCK_MONOTONIC.
+    """Stop recording. Return each worker's parts in steps by start time: (program id, step, team, slot, OS thread,
+    start_ns, end_ns, chunks, run id, iteration, -1 outside loops). Slot -1 - i is blocking worker i, times are monotonic.
     """
