@@ -486,5 +486,5 @@ def trace_start() -> None:
 
 def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int, int, int]]:
     """Stop recording. Return each worker's parts in steps by start time: (program id, step, team, slot, OS thread,
-    start_ns, end_ns, chunks, run id, iteration, -1 outside loops). Slot -1 - i is blocking worker i, times are monotonic.
+    start_ns, end_ns, chunks, run id, iteration, -1 outside loops). Slot -1 - i is blocking worker i. Monotonic times.
     """
