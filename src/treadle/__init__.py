@@ -23,9 +23,21 @@ if TYPE_CHECKING:
     from treadle.runtime.python_ops.executor import python_ops as python_ops
     from treadle.runtime.state import State as State
     from treadle.tracing.record import trace as trace
+    from treadle.tune.explain import explain as explain
 
 __version__ = "0.1.0"
-__all__ = ["CancelToken", "Pool", "Session", "State", "__version__", "errors", "python_ops", "threads", "trace"]
+__all__ = [
+    "CancelToken",
+    "Pool",
+    "Session",
+    "State",
+    "__version__",
+    "errors",
+    "explain",
+    "python_ops",
+    "threads",
+    "trace",
+]
 
 _HOMES = {
     "CancelToken": ("treadle.runtime.control", "CancelToken"),
@@ -33,6 +45,7 @@ _HOMES = {
     "Session": ("treadle.compile", "Session"),
     "State": ("treadle.runtime.state", "State"),
     "errors": ("treadle.errors", None),
+    "explain": ("treadle.tune.explain", "explain"),
     "python_ops": ("treadle.runtime.python_ops.executor", "python_ops"),
     "threads": ("treadle.runtime.threads", None),
     "trace": ("treadle.tracing.record", "trace"),

@@ -13,6 +13,7 @@ import treadle
 from treadle.cli.commands.check import check
 from treadle.cli.commands.compare import compare_command
 from treadle.cli.commands.convert import convert_command
+from treadle.cli.commands.explain import explain
 from treadle.cli.commands.inspect import inspect
 from treadle.cli.commands.run import run
 from treadle.cli.commands.threads import threads
@@ -26,7 +27,7 @@ def treadle_command() -> None:
     """Run models on CPUs with one team of threads for both levels of parallelism."""
 
 
-for command in (run, tune, compare_command, convert_command, check, inspect, threads):
+for command in (run, tune, explain, compare_command, convert_command, check, inspect, threads):
     treadle_command.add_command(command)
 
 

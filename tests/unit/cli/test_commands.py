@@ -21,8 +21,8 @@ from tests.models import small
 from tests.unit.cli.command import treadle, treadle_process
 
 import treadle.compat.tensorflow as tf
-from treadle.cli.commands.run import typical
 from treadle.cli.main import main
+from treadle.tracing.typical import typical
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_the_shown_run_is_that_of_median_duration(
     monkeypatch.setattr(module, "time", session)
     monkeypatch.setattr(module, "record", session.record)
 
-    assert typical(session, {}, len(durations)) == [shown]  # type: ignore[arg-type]
+    assert typical(lambda: session.run({}), len(durations)) == [shown]
 
 
 def test_run_takes_inputs_from_files_and_writes_a_trace(model: str, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import time
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import check_writable, duration, number, print_json, shape, shorten, size, table, width
 from treadle.cli.timeline import draw
 from treadle.tracing.chrome import write
-from treadle.tracing.record import Event, record
+from treadle.tracing.record import Event
+from treadle.tracing.typical import typical
 
 DEFAULT_SECONDS = 1.0
 MAX_SECONDS = 1e6
@@ -76,7 +76,7 @@ def run(
     loaded = time.perf_counter() - start
     latencies, cpu_use = measure(session, feed, runs, seconds)
     traced_runs = min(MOST_TRACED, len(latencies))
-    events = typical(session, feed, traced_runs)
+    events = typical(lambda: session.run(feed), traced_runs)
     if trace_file:
         with Path(trace_file).open("w", encoding="utf-8") as file:
             write(events, file)
@@ -119,18 +119,6 @@ def measure(
         session.run(feed)
         latencies.append(time.perf_counter_ns() - before)
     return latencies, (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
-
-
-def typical(session: treadle.Session, feed: dict[str, Any], runs: int) -> list[Event]:
-    """Returns the events of the run of median duration out of `runs`: single runs vary on a busy machine."""
-    traced: list[tuple[int, list[Event]]] = []
-    for _ in range(runs):
-        with record() as recording:
-            before = time.perf_counter_ns()
-            session.run(feed)
-            duration_ns = time.perf_counter_ns() - before
-        traced.append((duration_ns, recording.events))
-    return sorted(traced, key=itemgetter(0))[(runs - 1) // 2][1]
 
 
 def percentiles(latencies: list[int]) -> dict[str, float]:
