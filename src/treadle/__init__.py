@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from treadle.runtime.state import State as State
     from treadle.tracing.record import trace as trace
     from treadle.tune.explain import explain as explain
+    from treadle.tune.sweep import sweep as sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "errors",
     "explain",
     "python_ops",
+    "sweep",
     "threads",
     "trace",
 ]
@@ -47,6 +49,7 @@ _HOMES = {
     "errors": ("treadle.errors", None),
     "explain": ("treadle.tune.explain", "explain"),
     "python_ops": ("treadle.runtime.python_ops.executor", "python_ops"),
+    "sweep": ("treadle.tune.sweep", "sweep"),
     "threads": ("treadle.runtime.threads", None),
     "trace": ("treadle.tracing.record", "trace"),
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.runtime.executable import Executable
-from treadle.tune.measure import Timings
+from treadle.tune.measure import K, Timings
 from treadle.tune.space import Limits
 
 AUTOMATIC = Limits(0, 0)
@@ -33,7 +33,7 @@ class Choice:
     why: str
 
 
-def choose(timings: Timings, budget: int, off_path: float | None) -> Choice:
+def choose(timings: Timings[Limits], budget: int, off_path: float | None) -> Choice:
     """Chooses limits by `timings`, measured with `budget` available CPUs.
 
     `off_path` is the part of the model's work outside the critical path (see off_critical_path), None if unknown.
@@ -45,7 +45,7 @@ def choose(timings: Timings, budget: int, off_path: float | None) -> Choice:
     return Choice(limits, f"{_gains(timings, budget, off_path)} {verdict}")
 
 
-def hopeless(timings: Timings, kept: Iterable[Limits]) -> list[Limits]:
+def hopeless(timings: Timings[K], kept: Iterable[K]) -> list[K]:
     """Returns the limits that are clearly worse than the best so far, except those in `kept`."""
     if len(timings.rounds) < MIN_ROUNDS:
         return []
@@ -61,7 +61,7 @@ def off_critical_path(executable: Executable) -> float:
     return part if part > 1e-9 else 0.0
 
 
-def _best(timings: Timings, automatic: Limits) -> tuple[Limits, str]:
+def _best(timings: Timings[Limits], automatic: Limits) -> tuple[Limits, str]:
     ratios = {limits: timings.ratio(limits, automatic) for limits in timings.latencies}
     fastest = min(ratios, key=ratios.__getitem__)
     less = 1 - ratios[fastest]
@@ -86,11 +86,11 @@ def _best(timings: Timings, automatic: Limits) -> tuple[Limits, str]:
     )
 
 
-def _mostly_below(timings: Timings, limits: Limits, other: Limits) -> bool:
+def _mostly_below(timings: Timings[Limits], limits: Limits, other: Limits) -> bool:
     return bool(np.percentile(timings.ratios(limits, other), MOST_ROUNDS) < 1)
 
 
-def _gains(timings: Timings, budget: int, off_path: float | None) -> str:
+def _gains(timings: Timings[Limits], budget: int, off_path: float | None) -> str:
     """Says what each of the two levels gains, the second on top of the first."""
     shared = timings.ratio(Limits(1, 1), Limits(budget, 1))
     at_once = timings.ratio(Limits(budget, 1), Limits(budget, budget))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from treadle.errors import InternalError
 from treadle.tune.space import Limits
+
+K = TypeVar("K", bound=Hashable)
+"""What differs between the runs that take turns, such as limits."""
 
 Run = Callable[[Limits], Mapping[str, Any]]
 """Runs the model once with these limits and returns its outputs."""
@@ -22,26 +25,26 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class Timings:
+class Timings(Generic[K]):
     """Latencies in ns: the median at each limits for every round that counts, and those of all runs by limits."""
 
-    rounds: list[dict[Limits, float]] = field(default_factory=list)
-    latencies: dict[Limits, list[int]] = field(default_factory=dict)
+    rounds: list[dict[K, float]] = field(default_factory=list)
+    latencies: dict[K, list[int]] = field(default_factory=dict)
 
-    def median(self, limits: Limits) -> float:
+    def median(self, limits: K) -> float:
         """Returns the median over the rounds' medians, in ns."""
         return statistics.median(round_[limits] for round_ in self.rounds if limits in round_)
 
-    def spread(self, limits: Limits) -> tuple[float, float]:
+    def spread(self, limits: K) -> tuple[float, float]:
         """Returns the 10th and the 90th percentile of all runs, in ns."""
         low, high = np.percentile(self.latencies[limits], [10, 90])
         return float(low), float(high)
 
-    def ratios(self, limits: Limits, other: Limits) -> list[float]:
+    def ratios(self, limits: K, other: K) -> list[float]:
         """Returns the latency at `limits` divided by that at `other`, for each round that measured both."""
         return [round_[limits] / round_[other] for round_ in self.rounds if limits in round_ and other in round_]
 
-    def ratio(self, limits: Limits, other: Limits) -> float:
+    def ratio(self, limits: K, other: K) -> float:
         """Returns the median of ratios(), from which load that changes between rounds cancels out."""
         return statistics.median(self.ratios(limits, other))
 
@@ -66,32 +69,48 @@ def interleaved(
     tried: Sequence[Limits],
     schedule: Schedule,
     *,
-    drop: Callable[[Timings], Iterable[Limits]] | None = None,
+    drop: Callable[[Timings[Limits]], Iterable[Limits]] | None = None,
     progress: Progress | None = None,
     now: Callable[[], int] = time.perf_counter_ns,
-) -> Timings:
-    """Measures `run` at each of the limits `tried`, in random order each round, after one round that does not count.
+) -> Timings[Limits]:
+    """Measures `run` at each of the limits `tried`, as by_turns() does."""
+    return by_turns(
+        lambda limits: _turn(run, limits, schedule, now), tried, schedule, drop=drop, progress=progress, now=now
+    )
 
-    After each round, `drop` may return limits that later rounds leave out. `now` is a clock in ns.
+
+def by_turns(
+    turn: Callable[[K], list[int]],
+    tried: Sequence[K],
+    schedule: Schedule,
+    *,
+    drop: Callable[[Timings[K]], Iterable[K]] | None = None,
+    progress: Progress | None = None,
+    now: Callable[[], int] = time.perf_counter_ns,
+) -> Timings[K]:
+    """Takes a `turn` of each of `tried`, in random order each round, after one round that does not count.
+
+    A turn returns latencies in ns. After each round, `drop` may return what later rounds leave out. `now` is a clock in
+    ns.
     """
-    timings = Timings(latencies={limits: [] for limits in tried})
+    timings: Timings[K] = Timings(latencies={each: [] for each in tried})
     left, order = list(tried), random.Random(0)  # noqa: S311 - only the order of turns
     start = now()
     for number in range(schedule.rounds + 1):
         began = now()
-        medians: dict[Limits, float] = {}
-        for turn, limits in enumerate(order.sample(left, len(left)), 1):
-            latencies = _turn(run, limits, schedule, now)
+        medians: dict[K, float] = {}
+        for done, each in enumerate(order.sample(left, len(left)), 1):
+            latencies = turn(each)
             if number:
-                timings.latencies[limits] += latencies
-                medians[limits] = statistics.median(latencies)
+                timings.latencies[each] += latencies
+                medians[each] = statistics.median(latencies)
             if progress is not None:
-                progress(number * len(left) + turn, (schedule.rounds + 1) * len(left))
+                progress(number * len(left) + done, (schedule.rounds + 1) * len(left))
         if number:
             timings.rounds.append(medians)
         if drop is not None and number:
             dropped = set(drop(timings))
-            left = [limits for limits in left if limits not in dropped]
+            left = [each for each in left if each not in dropped]
         ended = now()
         if number >= schedule.enough and 2 * ended - began - start > schedule.most * 1e9:
             break

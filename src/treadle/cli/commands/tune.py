@@ -101,7 +101,7 @@ def _digest_to_save(model: str) -> str:
     return digest
 
 
-def _measured(run: Run, tried: list[Limits], seconds: float) -> tuple[bool, Timings]:
+def _measured(run: Run, tried: list[Limits], seconds: float) -> tuple[bool, Timings[Limits]]:
     """Returns whether outputs are the same at all limits, and latencies measured for about `seconds`."""
     schedule = Schedule(ROUNDS, seconds / (ROUNDS + 1) / len(tried), most=seconds)
     with progress_bar("measuring") as progress:
@@ -118,7 +118,7 @@ def _throughputs(session: treadle.Session, feed: dict[str, Any], budget: int, se
     ]
 
 
-def _report(model: str, timings: Timings, tried: list[Limits], choice: Choice) -> dict[str, Any]:
+def _report(model: str, timings: Timings[Limits], tried: list[Limits], choice: Choice) -> dict[str, Any]:
     automatic = tried[-1]
     rows = []
     for limits in tried:
