@@ -55,7 +55,9 @@ def openvino(model: str, feed: Mapping[str, Array], intra_op: int, _inter_op: in
     return run
 
 
-ENGINES: dict[str, Callable[[str, Mapping[str, Array], int, int], Run]] = {"onnxruntime": onnxruntime, "openvino": openvino}
+Loader = Callable[[str, Mapping[str, Array], int, int], Run]
+
+ENGINES: dict[str, Loader] = {"onnxruntime": onnxruntime, "openvino": openvino}
 """Engines that `treadle sweep --engine` measures beside treadle."""
 
 ONE_LEVEL = frozenset({"openvino"})
