@@ -1,6 +1,7 @@
 """One turn of another engine, in a process of its own: `python -m treadle.tune.rival`.
 
-It reads a JSON object from standard input: `engine`, `model`, `inputs` (a .npz file), `intra_op`, `inter_op`,
+It reads a JSON object from standard input: `engine`, `model`, `names` of inputs, `inputs` (a .npz file
+of arrays in their order), `intra_op`, `inter_op`,
 `clients` and `seconds`. It prints `{"latencies": [ns, ...]}`, or `{"refused": reason}` if the engine is not installed
 or cannot run the model.
 """
@@ -66,9 +67,9 @@ ONE_LEVEL = frozenset({"openvino"})
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the process prints."""
-    with np.load(request["inputs"], allow_pickle=False) as file:
-        feed = {name: file[name] for name in file.files}
     try:
+        with np.load(request["inputs"], allow_pickle=False) as file:
+            feed = {name: file[f"arr_{at}"] for at, name in enumerate(request["names"])}
         run = ENGINES[request["engine"]](request["model"], feed, request["intra_op"], request["inter_op"])
         return {"latencies": turn(run, request["clients"], request["seconds"])}
     except Exception as error:  # noqa: BLE001 - exceptions of engines have no other common base

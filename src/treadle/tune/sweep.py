@@ -119,14 +119,14 @@ def sweep(
     refused: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "inputs.npz")
-        np.savez(file, **{name: np.asarray(value) for name, value in inputs.items()})
+        np.savez(file, *map(np.asarray, inputs.values()))
 
         def one_turn(setting: Setting) -> list[int]:
-            limits = {"intra_op": setting.intra_op, "inter_op": setting.inter_op}
-            if setting.engine == "treadle":
-                return turn(lambda: session.run(inputs, **limits), clients, share)
-            request = {"engine": setting.engine, "model": model, "inputs": str(file), "clients": clients}
-            return _asked({**request, **limits, "seconds": share})
+            engine, intra, inter = setting
+            if engine == "treadle":
+                return turn(lambda: session.run(inputs, intra_op=intra, inter_op=inter), clients, share)
+            request = {**setting._asdict(), "model": model, "names": list(inputs), "inputs": str(file)}
+            return _asked({**request, "clients": clients, "seconds": share})
 
         left = list(settings)
         for setting in {each.engine: each for each in settings if each.engine != "treadle"}.values():
