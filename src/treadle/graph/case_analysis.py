@@ -84,23 +84,24 @@ class CaseAnalysis(Facts):
         least, most = self._bounds(base)
         return int(factor * least + constant) if least == most else size
 
-    def results(self, compute: Callable[[], T]) -> list[T]:
+    def results(self, compute: Callable[[], T], most: int = MOST_CASES) -> list[T]:
         """Returns the results of `compute` for all combinations of answers to its open questions that fit together.
 
         Args:
             compute: Computes with expressions of these facts. It is called once for each combination.
+            most: The most combinations that are tried.
 
         Raises:
             ShapeError, LimitError, KernelError: `compute` raises one for every combination. It is that of the first
                 one, which has the answers for the sample sizes.
-            UndecidedError: `compute` needs a number, or there are more than `MOST_CASES` combinations or
+            UndecidedError: `compute` needs a number, or there are more than `most` combinations or
                 `MOST_ANSWERS` answers.
         """
         found: list[T] = []
         errors: list[Exception] = []
         self._script = []
         self._answers = 0
-        for _ in range(MOST_CASES):
+        for _ in range(most):
             self._given = []
             self.case += 1
             try:

@@ -52,7 +52,7 @@ class DataBranch:
         if common is None:
             return None
         constants = [value for value in node.inputs if value is not None and value.is_constant]
-        search.findings.forms[key] = (common, constants)  # which the key may have by identity
+        search.findings.forms.put(key, (common, constants))  # which the key may have by identity
         yes, no = (
             _body(node, body, f"{around}/{node.name}.{side}")
             if refusal_of(body) is None

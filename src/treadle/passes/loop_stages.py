@@ -70,7 +70,7 @@ class DataLoop:
         if found is None:
             return None
         if kept is None:
-            search.findings.forms[key] = _Kept.of(node, found)
+            search.findings.forms.put(key, _Kept.of(node, found))
         axes = tuple(map(frozenset, found.changing))
         items = tuple(map(numbers_or_none, found.items))
         appended = tuple(found.is_whole and found.body.append_in_place(1 + number) for number in range(len(axes)))
@@ -249,7 +249,7 @@ def _searched(node: Node, search: Search, around: str) -> _Found | None:
     found = None if guess is None else _search(node, guess, search, around)
     found = found or _search(node, nothing, search, around) or _search_without_samples(node, around)
     if found is not None:
-        search.findings.changing[body] = found.changing
+        search.findings.changing.put(body, found.changing)
     return found
 
 

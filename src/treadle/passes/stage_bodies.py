@@ -13,6 +13,7 @@ from treadle.graph.graph import Graph, all_nodes
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, StaticShape, normalize_axis
 from treadle.graph.value import Value
+from treadle.lru import LRU
 from treadle.ops.branch import Refusal
 from treadle.ops.sizes import known_value
 from treadle.passes.append_in_place import appending_node
@@ -27,6 +28,9 @@ Changing = list[dict[int, int]]
 """The axes of each value that a loop carries which change, and a sample size of each; 0: there is none."""
 
 
+MOST_FOUND = 1024
+"""For how many bodies, and for how many forms of their operands, is kept what was found."""
+
 _MOST_COMPARED = 4096
 """The most bytes of constants that are compared."""
 
@@ -40,8 +44,8 @@ class Findings:
         forms: What was found for nodes with bodies, by these and the form of their operands. It holds for all sizes.
     """
 
-    changing: dict[Graph, Changing] = field(default_factory=dict)
-    forms: dict[Hashable, Any] = field(default_factory=dict)
+    changing: LRU[Graph, Changing] = field(default_factory=lambda: LRU(MOST_FOUND))
+    forms: LRU[Hashable, Any] = field(default_factory=lambda: LRU(MOST_FOUND))
 
 
 @dataclass(frozen=True, slots=True)

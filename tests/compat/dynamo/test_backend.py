@@ -79,6 +79,36 @@ class TestRunning:
                 torch.testing.assert_close(fast(x), joined(x))
         assert (dynamo.report().compiled, dynamo.report().fallbacks) == (1, ())
 
+    @pytest.mark.parametrize("dynamic", [False, True])
+    def test_results_may_be_sizes_that_depend_on_data(self, dynamic):
+        """
+        Sizes, arithmetic on them, and integers out of tensors, which code behind them uses: one graph, and no further
+        plan for further ones.
+        """
+
+        def counted(x):
+            found = x.nonzero()
+            return found, found.shape[0], found.shape[0] * 2 + x.shape[0]
+
+        def scaled(x):
+            number = x.sum().to(torch.int64).item()
+            return x * number, number, number - 1
+
+        names = {"capture_dynamic_output_shape_ops": True, "capture_scalar_outputs": True}
+        for count, function in enumerate((counted, scaled), 1):
+            fast = torch.compile(function, backend="treadle", fullgraph=True, dynamic=dynamic)
+            plans = []
+            with torch._dynamo.config.patch(names):
+                for shift in (0.0, 0.5, -0.5, 1.0, 0.25):
+                    x = torch.randn(6, 5) + shift
+                    found, wanted = fast(x), function(x)
+                    torch.testing.assert_close(found[0], wanted[0])
+                    assert found[1:] == wanted[1:]
+                    assert list(map(type, found[1:])) == [int, int]
+                    plans.append(dynamo.report().plans)
+            assert plans[1:] == plans[1:2] * 4
+            assert (dynamo.report().compiled, dynamo.report().fallbacks) == (count, ())
+
     def test_sizes_may_change(self):
         """
         After the second shape PyTorch passes sizes as arguments.

@@ -153,6 +153,7 @@ class Compiled:
         feeds = [self._feed(number, args[number].shape, args[number]) for number in self._fed]
         captured = import_graph(self._module, _filled(held, self._fed, feeds), {})
         session = Session(captured.graph, **self._options)
+        LEDGER.count_plans(session)
         return _Run(session, [(number, self._names[number]) for number in self._fed], captured.results)
 
     def _open(self, group: _Group, args: tuple[Any, ...]) -> _Run | None:
@@ -222,6 +223,7 @@ class Compiled:
         outputs = tuple(Value(value.name, value.dtype) for value in captured.graph.outputs)
         template = Template(self._title, inputs, outputs, build, builds_open=True, dims=dims)
         session = Session(template, **self._options)
+        LEDGER.count_plans(session)
         if not session.open_plans():
             return None
         return _Opened(session, list(zip(fed, names, strict=True)), captured.results, fixed)
@@ -303,7 +305,9 @@ class _Run:
         self._names = [name for _, name in fed]
         self._pick = _picker([number for number, _ in fed])
         self._results = results
-        self._plain = all(isinstance(result, Output) and not result.complex for result in results)
+        self._plain = all(
+            isinstance(result, Output) and not result.complex and not result.is_number for result in results
+        )
         self._direct: Direct | None = None
         self._tries = MOST_CHANGES if direct else 0
 
@@ -345,6 +349,8 @@ def _array(tensor: torch.Tensor) -> Any:
 def _result(result: Any, made: Iterator[Any], args: tuple[Any, ...]) -> Any:
     if isinstance(result, Output):
         tensor = next(made)
+        if result.is_number:
+            return tensor.item()
         return torch.view_as_complex(tensor) if result.complex else tensor
     if isinstance(result, Alias):
         owner = args[result.argument]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle import forking
+from treadle.compile import Session, count_compiles
+from treadle.compile_settings import CompileCounter
 
 
 class FallbackWarning(UserWarning):
@@ -33,10 +35,12 @@ class Report:
     Attributes:
         compiled: The number of graphs that run on treadle.
         fallbacks: The graphs that run eagerly.
+        plans: The number of plans compiled for those on treadle. Calls that leave it as it was compiled nothing.
     """
 
     compiled: int
     fallbacks: tuple[Fallback, ...]
+    plans: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.compiled} graphs run on treadle, {len(self.fallbacks)} eagerly"]
@@ -54,12 +58,17 @@ class _Ledger:
 
     def clear(self) -> None:
         self._compiled = 0
+        self._plans = CompileCounter()
         self._fallbacks: list[Fallback] = []
         self._warned: set[tuple[str, ...]] = set()
 
     def add_compiled(self) -> None:
         with self._lock:
             self._compiled += 1
+
+    def count_plans(self, session: Session) -> None:
+        """Counts the plans of `session` too."""
+        count_compiles(session, self._plans)
 
     def add_fallback(self, graph: str, reasons: Sequence[str]) -> None:
         fallback = Fallback(graph, tuple(reasons))
@@ -73,7 +82,7 @@ class _Ledger:
 
     def report(self) -> Report:
         with self._lock:
-            return Report(self._compiled, tuple(self._fallbacks))
+            return Report(self._compiled, tuple(self._fallbacks), self._plans.count)
 
 
 LEDGER = _Ledger()

@@ -29,12 +29,16 @@ MOST_KEPT = 256
 """How many attempts are kept."""
 
 
+MOST_LATER = 1024
+"""How many bodies are kept that are made once shapes are known."""
+
+
 class MadeBodies:
     """The bodies of one model. Threads may share it."""
 
     def __init__(self) -> None:
         self._owners: dict[int, Any] = {}
-        self._later: dict[Hashable, Any] = {}
+        self._later: LRU[Hashable, Any] = LRU(MOST_LATER)
         self._attempts: LRU[Hashable, tuple[Sequence[Info], Any]] = LRU(MOST_KEPT)
         self._here = threading.local()
         self._sizes: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
@@ -71,10 +75,11 @@ class MadeBodies:
         self._sizes[graph] = self.size(nodes)
 
     def later(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what is made once shapes are known, the same each time. It is not to be changed."""
+        """Return what is made once shapes are known, the same each time while it is kept. It is not to be changed."""
         found: T | None = self._later.get(key)
         if found is None:
-            found = self._later.setdefault(key, make())
+            found = make()
+            self._later.put(key, found)
         return found
 
     def attempt(self, key: Hashable, infos: Sequence[Info], make: Callable[[], Any]) -> Any:

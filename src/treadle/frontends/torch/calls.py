@@ -19,6 +19,7 @@ from treadle.frontends.torch.dtypes import PARTS, array_of, core
 from treadle.frontends.torch.rules.complex import on_parts
 from treadle.frontends.torch.table import MAY_COPY, VIEW_WRITES, complex_rule_of, rule_of
 from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, Missing, NotComputed, View
+from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 
@@ -98,18 +99,18 @@ class Importer:
         self._alive.append(held)
 
     @contextmanager
-    def elsewhere(self, graph: Graph, faults: Faults) -> Iterator[None]:
+    def elsewhere(self, graph: Graph, faults: Faults, facts: CaseAnalysis | None = None) -> Iterator[None]:
         """Adds nodes to a graph for sizes that depend on data, and collects other faults, in the block.
 
-        Other threads wait.
+        With `facts`, nothing is assumed of sizes, which are expressions of these. Other threads wait.
         """
         with self._lock:
-            before = self.b.graph, self.b.name, self.faults, self.follows_data
-            self.b.graph, self.faults, self.follows_data = graph, faults, True
+            before = self.b.graph, self.b.name, self.b.facts, self.faults, self.follows_data
+            self.b.graph, self.b.facts, self.faults, self.follows_data = graph, facts, faults, True
             try:
                 yield
             finally:
-                self.b.graph, self.b.name, self.faults, self.follows_data = before
+                self.b.graph, self.b.name, self.b.facts, self.faults, self.follows_data = before
 
     def attempt(self, location: Location, make: Callable[[], Any]) -> Any:
         """Returns what `make` returns, or MISSING after a fault, which is recorded at `location`.

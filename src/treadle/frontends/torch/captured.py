@@ -13,12 +13,13 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.traceback import preserve_node_meta
 
 from treadle.errors import UnsupportedModelError
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx as walk
-from treadle.frontends.torch.build import Complex
+from treadle.frontends.torch.build import Complex, Number
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.graphs import add_outputs, start_graph
@@ -44,10 +45,14 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that the graph computes, by the name of its output; a complex one as torch.view_as_real gives it."""
+    """A tensor that the graph computes, by the name of its output; a complex one as torch.view_as_real gives it.
+
+    If it `is_number`, the program returns its only element: a size or element that depends on data.
+    """
 
     name: str
     complex: bool = False
+    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ class _Replay(fx.Interpreter):  # type: ignore[misc]
     def run_node(self, node: fx.Node) -> Any:
         if node.op == "call_method" and node.target == "item":
             known = node.meta.get("example_value")
+            if free_unbacked_symbols(known):  # it is an element that the run finds
+                return super().run_node(node)
             if isinstance(known, torch.SymFloat | float):
                 return float(known)
             if isinstance(known, torch.SymInt | int):
@@ -155,13 +162,16 @@ def import_graph(module: fx.GraphModule, arguments: Sequence[Any], sizes: Mappin
         for number, (node, result) in enumerate(zip(returned, results, strict=True))
     ]
     faults.raise_all(TITLE)
-    computed = [(m.name, _real(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
+    computed = [(m.name, _computed(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
     add_outputs(importer, [name for name, _ in computed], [result for _, result in computed])
     faults.raise_all(TITLE)
     return Captured(graph, tuple(made))
 
 
-def _real(importer: Importer, result: Box) -> Box:
+def _computed(importer: Importer, result: Box | Number) -> Box:
+    """Returns a result as an output of the graph."""
+    if isinstance(result, Number):
+        return Box(result.value)
     held = result.held()
     return Box(view_as_real(importer.b, held)) if isinstance(held, Complex) else result
 
@@ -172,6 +182,8 @@ def _returned(output: fx.Node) -> list[Any]:
 
 
 def _result(node: Any, result: Any, number: int, boxes: Sequence[Any], sizes: Mapping[str, int]) -> Any:
+    if isinstance(result, Number):
+        return Output(f"output_{number}", is_number=True)
     if not isinstance(result, Box):
         if is_missing(result) or not isinstance(result, bool | int | float | str | DimExpr | RealExpr | None):
             raise Unsupported(f"it is a {type(result).__name__}")

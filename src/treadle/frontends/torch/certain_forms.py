@@ -19,14 +19,25 @@ _DEEP = 2
 
 def certain_forms(graph: Graph, values: Sequence[Value]) -> dict[Value, Info]:
     """What is certain of `values` of `graph`; what was known before has its own sizes."""
-    facts = CaseAnalysis()
+    found = infos_for_all_sizes(graph, values, CaseAnalysis())
+    return {
+        value: Info(value.known_dtype, value.static_shape if is_known(value) else info.shape)
+        for value, info in zip(values, found, strict=True)
+    }
+
+
+def infos_for_all_sizes(graph: Graph, values: Sequence[Value], facts: CaseAnalysis) -> list[Info]:
+    """What is certain of `values` of `graph`, with symbols of `facts` for all sizes that are no numbers."""
     found: dict[Value, Info] = {}
+    symbols: dict[int, int] = {}
+
+    def size(dim: int) -> int:
+        return symbols.setdefault(id(dim), facts.unknown()) if is_expression(dim) else dim
 
     def info(value: Value | None) -> Info | None:
         if value is None or value in found:
             return None if value is None else found[value]
-        shape = tuple(facts.unknown() if is_expression(dim) else dim for dim in value.static_shape)
-        return Info(value.known_dtype, shape, value.data)
+        return Info(value.known_dtype, tuple(map(size, value.static_shape)), value.data)
 
     for node in graph.nodes:
         if all(map(is_known, node.outputs)):
@@ -37,7 +48,4 @@ def certain_forms(graph: Graph, values: Sequence[Value]) -> dict[Value, Info]:
             infos = []
         infos = infos or [Info(value.known_dtype, None) for value in node.outputs]
         found.update(zip(node.outputs, infos, strict=True))
-    return {
-        value: Info(value.known_dtype, value.static_shape if is_known(value) else found[value].shape)
-        for value in values
-    }
+    return [known for value in values if (known := info(value)) is not None]

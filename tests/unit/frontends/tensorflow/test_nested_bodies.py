@@ -11,7 +11,10 @@ import pytest
 import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
 from treadle.dtypes import boolean, f32, i32
+from treadle.frontends.tensorflow import made_bodies
 from treadle.frontends.tensorflow.translate import Translation
+from treadle.passes import stage_bodies
+from treadle.passes.stage_bodies import Findings
 
 X = np.array([0.5, -1.5, 2.0, 0.25], np.float32)
 AXIS = ("axis", "Const", [], {"dtype": i32, "value": np.array(0, np.int32)})
@@ -106,3 +109,24 @@ def test_functions_that_call_one_another_twice_at_each_level_are_loaded(tmp_path
     found = function_attr("f24")
     write.node("PartitionedCall", write.input("x", (4,)), T=None, Tin=[f32], Tout=[f32], f=found, name="y")
     assert [port.name for port in session_of(write, tmp_path).outputs] == ["y"]
+
+
+def test_what_is_made_of_bodies_is_bounded() -> None:
+    """
+    The least recently used of what is made later goes; what is kept is the same each time.
+    """
+    made = made_bodies.MadeBodies()
+    first = made.later("first", object)
+    for number in range(2 * made_bodies.MOST_LATER):
+        made.later(number, object)
+        if number % 100 == 0:
+            assert made.later("first", object) is first
+    assert len(made._later) == made_bodies.MOST_LATER
+
+
+def test_what_is_found_for_bodies_is_bounded() -> None:
+    findings = Findings()
+    for number in range(2 * stage_bodies.MOST_FOUND):
+        findings.forms.put(number, number)
+    assert len(findings.forms) == stage_bodies.MOST_FOUND
+    assert findings.forms.get(0) is None

@@ -19,6 +19,7 @@ from tests.models.at_once import wait_for_a_run  # noqa: E402 - after the skip
 from tests.unit.frontends.torch import sized_scripts  # noqa: E402
 from tests.unit.frontends.torch.running import assert_same, run  # noqa: E402
 from treadle.errors import RunCancelledError, RunError, RunTimeoutError  # noqa: E402
+from treadle.frontends.torch import rest  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore::DeprecationWarning:torch.*")
 
@@ -242,3 +243,27 @@ def test_an_error_names_the_line_of_the_script() -> None:
     session = treadle.Session(torch.jit.script(sized_scripts.unfit))
     with pytest.raises(RunError, match="view"):
         session.run({"x": np.ones((2, 4), np.float32)})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        sized_scripts.doubles,
+        sized_scripts.joins_parts,
+        sized_scripts.numbers_the_chosen,
+        sized_scripts.returns_early,
+        sized_scripts.rows_of_two,
+        sized_scripts.sizes_from_elements,
+        sized_scripts.takes_a_side,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_results_are_inferred_without_sample_sizes(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a size is inferred for all sizes: it is not run in advance for made-up ones."""
+    tried: list[str] = []
+    monkeypatch.setattr(rest, "_results_for_samples", lambda _, __, place: tried.append(place))
+    script = torch.jit.script(function)
+    session = treadle.Session(script)
+    for x in inputs():
+        assert_same(run(session, (x,)), script(x))
+    assert tried == []
