@@ -150,9 +150,7 @@ def run_session(session: treadle.Session, feeds: Mapping[str, Array], count: int
 KINDS = {
     "ONNX Loop": Kind(partial(program, loop, COUNTED), products),
     "ONNX Loop that finds sizes": Kind(partial(program, loop_that_finds, FOUND), products),
-    "ONNX Loop whose value changes its shape": Kind(
-        partial(program, turning, TURNED, shape=WIDE), transposes
-    ),
+    "ONNX Loop whose value changes its shape": Kind(partial(program, turning, TURNED, shape=WIDE), transposes),
     "ONNX If": Kind(partial(program, branch, COUNTED, own=0), products),
     "ONNX If whose sides find sizes": Kind(partial(program, branch_of_sizes, COUNTED, own=0), products),
     "ONNX Scan": Kind(partial(program, scan, SCANNED), products),

@@ -70,6 +70,11 @@ def test_numbers_that_decide_sizes(tmp_path: Path) -> None:
 
 def growing() -> Writer:
     """A While whose variable is doubled `n` times."""
+    return looping(("more", "ConcatV2", ["x", "x", "axis:output:0"], {"T": f32, "N": 2, "Tidx": i32}))
+
+
+def looping(change: tuple[str, str, list[str], dict[str, Any]]) -> Writer:
+    """A While that changes its variable `n` times by the node `change`."""
     write = Writer()
     i32s, x = write.constant(0, np.int32), write.input("x", (None,))
     arguments = {"i": i32, "n": i32, "x": f32}
@@ -77,12 +82,12 @@ def growing() -> Writer:
     write.function(
         "step",
         arguments,
-        {"next": "add:z:0", "same": "n", "longer": "concat:output:0"},
+        {"next": "add:z:0", "same": "n", "changed": "more:output:0"},
         [
             ("one", "Const", [], {"dtype": i32, "value": np.array(1, np.int32)}),
             ("axis", "Const", [], {"dtype": i32, "value": np.array(0, np.int32)}),
             ("add", "AddV2", ["i", "one:output:0"], {"T": i32}),
-            ("concat", "ConcatV2", ["x", "x", "axis:output:0"], {"T": f32, "N": 2, "Tidx": i32}),
+            change,
         ],
     )
     functions = {"cond": function_attr("test"), "body": function_attr("step")}
@@ -95,6 +100,17 @@ def test_a_loop_whose_variable_grows(tmp_path: Path) -> None:
     session = session_of(growing(), tmp_path, "y")
     for n in (2, 0, 3):
         check(session, {"x": X, "n": np.int32(n)}, y=-np.tile(X, 2**n))
+
+
+def test_a_loop_that_gives_its_variable_further_axes(tmp_path: Path) -> None:
+    """Each iteration stacks it on itself; Python drives the loop."""
+    stacks = ("more", "Pack", ["x", "x"], {"T": f32, "N": 2, "axis": 0})
+    session = session_of(looping(stacks), tmp_path, "y")
+    for n in (2, 0, 3, 1, 2):
+        wanted = X
+        for _ in range(n):
+            wanted = np.stack([wanted, wanted])
+        np.testing.assert_array_equal(session.run({"x": X, "n": np.int32(n)})["y"], -wanted)
 
 
 def sides(write: Writer, **nodes: tuple[str, list[str], dict[str, Any]]) -> None:

@@ -222,6 +222,13 @@ def distinct(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     return found, at, found[at] - rounded, torch.unique(x > 0), found.numel()
 
 
+def gains_axes(x: Tensor) -> Tensor:
+    chosen = x[x > -1]
+    while chosen.dim() < 3 or (float(chosen.sum()) > 0.0 and float(chosen.sum()) < 40.0):
+        chosen = torch.stack([chosen, chosen])
+    return chosen * 2
+
+
 def unfit(x: Tensor) -> Tensor:
     return x[x > 0].view(-1, 7)
 

@@ -267,3 +267,12 @@ def test_results_are_inferred_without_sample_sizes(function: Any, monkeypatch: p
     for x in inputs():
         assert_same(run(session, (x,)), script(x))
     assert tried == []
+
+
+def test_a_loop_may_give_a_value_further_axes() -> None:
+    """How many it gives depends on data."""
+
+    script = torch.jit.script(sized_scripts.gains_axes)
+    session = treadle.Session(script)
+    for x in inputs():
+        assert_same(run(session, (x,)), script(x))
