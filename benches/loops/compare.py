@@ -8,8 +8,9 @@ Each engine has a process of its own for each model, and the processes take turn
 latencies is what the loop costs. `list` appends to a list of tensors, `stacked` stacks in a loop without a limit, and
 `growing` carries a value that is one row longer after each iteration. `while` is the Loop with a condition that every
 iteration computes. `recurrent` is a dynamic recurrent network of TensorFlow: a while loop over TensorArrays, also in
-TensorFlow itself, beside the same network as a Scan in ONNX Runtime. PYTHON is an interpreter with TensorFlow; without
-it that row is left out.
+TensorFlow itself, beside the same network as a Scan in ONNX Runtime. The items of the list that `uneven` writes differ
+in size, `popped` takes items from the end of a list: Python reads and writes these. PYTHON is an interpreter with
+TensorFlow; without it these rows are left out.
 """
 
 from __future__ import annotations
@@ -40,20 +41,22 @@ def engines(name: str, folder: str, threads: int, python: str) -> list[Engine]:
     for engine in ENGINES:
         common = {"threads": threads, "inputs": inputs, "outputs": str(Path(folder, f"{name}.{engine}.npz"))}
         if engine == "tensorflow":
-            if name == "recurrent":
+            if name in recurrent.NAMES:
                 factory = "benches.loops.recurrent:tensorflow"
                 found.append(Engine(engine, factory, {**common, "model": frozen}, python=python))
             continue
-        model = frozen if name == "recurrent" and engine == "treadle" else onnx_model
+        if engine == "onnxruntime" and not Path(onnx_model).exists():
+            continue
+        model = frozen if name in recurrent.NAMES and engine == "treadle" else onnx_model
         arguments = {**common, "name": engine, "model": model, "precision": "f32"}
         found.append(Engine(engine, "benches.rivals.worker:engine", arguments, required=engine == "treadle"))
     return found
 
 
-def freeze(folder: str, iterations: int, python: str) -> bool:
-    """Writes the frozen graph of the recurrent network to `folder`; False if that interpreter has no TensorFlow."""
-    path = str(Path(folder, "recurrent.pb"))
-    command = [python, "-m", "benches.loops.recurrent", path, str(iterations)]
+def freeze(name: str, folder: str, iterations: int, python: str) -> bool:
+    """Writes the frozen graph of a network to `folder`; False if that interpreter has no TensorFlow."""
+    path = str(Path(folder, f"{name}.pb"))
+    command = [python, "-m", "benches.loops.recurrent", name, path, str(iterations)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
@@ -90,11 +93,12 @@ def main() -> None:
             Path(folder, f"{name}.onnx").write_bytes(model.SerializeToString())
             given = feeds | ({"xs": np.zeros((iterations, 1, SIZE), np.float32)} if name == "Scan" else {})
             np.savez(Path(folder, f"{name}.npz"), allow_pickle=False, **given)
-        if freeze(folder, iterations, arguments.tensorflow):
-            names.append("recurrent")
-            Path(folder, "recurrent.onnx").write_bytes(recurrent_scan(iterations).SerializeToString())
-            x = rng.standard_normal((iterations, 1, recurrent.SIZE)).astype(np.float32)
-            np.savez(Path(folder, "recurrent.npz"), allow_pickle=False, x=x)
+        for name in recurrent.NAMES:
+            if freeze(name, folder, iterations, arguments.tensorflow):
+                names.append(name)
+                x = rng.standard_normal((iterations, 1, recurrent.SIZE)).astype(np.float32)
+                np.savez(Path(folder, f"{name}.npz"), allow_pickle=False, x=x)
+        Path(folder, "recurrent.onnx").write_bytes(recurrent_scan(iterations).SerializeToString())
         for threads in arguments.threads:
             for name in names:
                 with running(engines(name, folder, threads, arguments.tensorflow)) as processes:

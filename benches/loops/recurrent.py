@@ -1,8 +1,11 @@
-"""A dynamic recurrent network: a while loop of TensorFlow that reads one TensorArray and writes another.
+"""While loops of TensorFlow over lists of tensors.
 
-    python -m benches.loops.recurrent PATH ITERATIONS
+A dynamic recurrent network reads one TensorArray and writes another; the items of a list differ in size; items are
+taken from the end of a list.
 
-writes the frozen graph, where TensorFlow is installed.
+    python -m benches.loops.recurrent NAME PATH ITERATIONS
+
+writes a frozen graph, where TensorFlow is installed.
 """
 
 from __future__ import annotations
@@ -28,12 +31,40 @@ def weights() -> dict[str, Array]:
     return {name: (rng.standard_normal(shape) / SIZE**0.5).astype(np.float32) for name, shape in shapes.items()}
 
 
-def write_frozen(path: str, iterations: int) -> None:
-    """Writes the frozen graph, whose input is x [iterations, 1, SIZE]. Raises ImportError without TensorFlow."""
+NAMES = ("recurrent", "uneven", "popped")
+"""The networks."""
+
+
+def write_frozen(name: str, path: str, iterations: int) -> None:
+    """Writes the frozen graph of a network, whose input is x [iterations, 1, SIZE].
+
+    Raises ImportError without TensorFlow.
+    """
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     held = {name: tf.Variable(array) for name, array in weights().items()}
+
+    def uneven(x: Any) -> Any:
+        """Items of one to eight rows, joined."""
+        made = tf.TensorArray(tf.float32, 0, dynamic_size=True, infer_shape=False, element_shape=[None, SIZE])
+
+        def step(i: Any, ys: Any) -> Any:
+            rows = x[: i % 8 + 1, 0]
+            return i + 1, ys.write(i, tf.tanh(rows @ held["w_x"] + held["bias"]))
+
+        return tf.while_loop(lambda i, _: i < iterations, step, [0, made])[1].concat()
+
+    def popped(x: Any) -> Any:
+        """The rows of x from the last one on."""
+        form = tf.constant([1, SIZE])
+        given = tf.raw_ops.TensorListFromTensor(tensor=x, element_shape=form)
+
+        def step(i: Any, rows: Any, h: Any) -> Any:
+            rows, row = tf.raw_ops.TensorListPopBack(input_handle=rows, element_shape=form, element_dtype=tf.float32)
+            return i + 1, rows, tf.tanh(row @ held["w_x"] + h @ held["w_h"] + held["bias"])
+
+        return tf.while_loop(lambda i, *_: i < iterations, step, [0, given, tf.zeros([1, SIZE])])[2]
 
     def network(x: Any) -> Any:
         given = tf.TensorArray(tf.float32, iterations, element_shape=[1, SIZE]).unstack(x)
@@ -46,7 +77,8 @@ def write_frozen(path: str, iterations: int) -> None:
         *_, ys = tf.while_loop(lambda i, *_: i < iterations, step, [0, tf.zeros([1, SIZE]), made])
         return ys.stack()
 
-    call = tf.function(network).get_concrete_function(tf.TensorSpec([iterations, 1, SIZE], name="x"))
+    function = {"recurrent": network, "uneven": uneven, "popped": popped}[name]
+    call = tf.function(function).get_concrete_function(tf.TensorSpec([iterations, 1, SIZE], name="x"))
     frozen = convert_variables_to_constants_v2(call, lower_control_flow=False)
     Path(path).write_bytes(frozen.graph.as_graph_def().SerializeToString())
 
@@ -71,4 +103,4 @@ def tensorflow(model: str, threads: int, inputs: str, outputs: str) -> tuple[dic
 
 
 if __name__ == "__main__":
-    write_frozen(sys.argv[1], int(sys.argv[2]))
+    write_frozen(sys.argv[1], sys.argv[2], int(sys.argv[3]))
