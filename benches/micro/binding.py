@@ -34,6 +34,9 @@ Kernel = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.c_void_p
 )
 
+CHUNK_NS = 20_000.0
+"""What a chunk of a long op is worth."""
+
 NOTHING = Kernel(lambda *_: 0)
 """A kernel that does nothing."""
 
@@ -50,7 +53,7 @@ def chain(steps: int) -> ProgramTemplate:
     for number in range(steps):
         width = 64 + 16 * (number % 7)
         units = batch * length * width
-        each = computed("units_per_chunk", _native.units_per_chunk, (units, 0.5 + number, 16), least=1)
+        each = computed("units_per_chunk", _native.units_per_chunk, (units, 0.5 + number, CHUNK_NS, 16), least=1)
         values = [units, each, length * width, (length + 15) // 16, *(units * k + number for k in range(8))]
         args = [encoder.integer(value) for value in values]
         calls.append((args, encoder.integer(ceil_div(units, each)), encoder.real(units * (0.5 + number))))

@@ -24,8 +24,8 @@ constexpr std::array<const char*, 38> kSignatures{
     "iii", "iii", "iii", "iii", "iii", "iii", "ii", "ii", "ii",  // add to logical_not
     "ri",  "rrr", "rrr", "rrr", "rrr", "rrr", "rrr",             // to_real to real_max
     "irr", "irr", "ir",  "ir",  "ir",  "ri",  "ir",  "rr",  "rr",  // less to real_sqrt
-    "iiri", "iiiriir", "iiiriir", "iiir", "iiir",                // units_per_chunk to planes_rows
-    "iiiirrriirrr", "iiiirrriirrr", "iiiirrriirrr",              // grid_batches to grid_panels
+    "iirri", "iiiriirr", "iiiriirr", "iiirr", "iiirr",           // units_per_chunk to planes_rows
+    "iiiirrriirrrr", "iiiirrriirrrr", "iiiirrriirrrr",           // grid_batches to grid_panels
     "iiiiiiiiiiiirrrriiirrrri", "iiiiiiiiiiiirrrriiirrrri", "iiiiiiiiiiiirrrriiirrrri", "iiiiiiiiiiiirrrriiirrrri",
     "iiiiiiiiiiiirrrriiirrrri",  // winograd_tiles to winograd_total
 };
@@ -76,11 +76,12 @@ void require_finite(double number, std::size_t row) {
     if (!std::isfinite(number)) fail(BindingFailure::Kind::range, row, "partitions work whose cost is not finite");
 }
 
-std::int64_t partition(std::int64_t units, double ns_per_unit, std::int64_t multiple, std::size_t row) {
+std::int64_t partition(std::int64_t units, double ns_per_unit, double chunk_ns, std::int64_t multiple, std::size_t row) {
     require_units(units, row);
     require_units(multiple, row);
     require_finite(ns_per_unit, row);
-    return units_per_chunk(units, ns_per_unit, multiple);
+    require_finite(chunk_ns, row);
+    return units_per_chunk(units, ns_per_unit, chunk_ns, multiple);
 }
 
 void require_axis(std::int64_t size, std::int64_t most, std::size_t row) {
@@ -96,6 +97,7 @@ SearchResults search(const ConvRequest& request, std::size_t row) {
     }
     require_finite(request.ns, row);
     require_finite(request.l3_shared_bytes_per_ns, row);
+    require_finite(request.chunk_ns, row);
     // A chunk of each group reads x, and at most twice kMaxChunks chunks of units read the weights.
     const double most = static_cast<double>(std::max(request.groups, 2 * kMaxChunks));
     const double bytes = static_cast<double>(std::max(request.weight_bytes, request.x_bytes));
@@ -106,18 +108,19 @@ SearchResults search(const ConvRequest& request, std::size_t row) {
     return {chunk.units, chunk.groups};
 }
 
-SearchResults search(std::int64_t planes, std::int64_t rows, double ns, std::size_t row) {
+SearchResults search(std::int64_t planes, std::int64_t rows, double ns, double chunk_ns, std::size_t row) {
     require_axis(planes, kMostLines, row);
     require_axis(rows, kMostLines, row);
     require_finite(ns, row);
-    const PlanePartition chunk = partition_planes(planes, rows, ns);
+    require_finite(chunk_ns, row);
+    const PlanePartition chunk = partition_planes(planes, rows, ns, chunk_ns);
     return {chunk.planes, chunk.rows};
 }
 
 SearchResults search(const GridRequest& request, std::size_t row) {
     for (const std::int64_t units : {request.blocks, request.panels, request.batches}) require_units(units, row);
     for (const double number : {request.block_ns, request.a_bytes, request.b_bytes, request.share, request.l2_bytes_per_ns,
-                                request.l3_bytes_per_ns}) {
+                                request.l3_bytes_per_ns, request.chunk_ns}) {
         require_finite(number, row);
     }
     if (static_cast<double>(request.blocks) * static_cast<double>(request.panels) > kMostTiles) {
@@ -307,23 +310,25 @@ void Binder::compute(const Run& run, std::vector<Slot>& slots, std::vector<std::
                 set_real(std::sqrt(real(0)));
             });
             break;
-        case BinderOp::units_per_chunk: each([&] { *result = partition(integer(0), real(1), integer(2), row); }); break;
+        case BinderOp::units_per_chunk: 
+            each([&] { *result = partition(integer(0), real(1), real(2), integer(3), row); });
+            break;
         case BinderOp::conv_units:
         case BinderOp::conv_groups:
             each_found(BinderOp::conv_units, [&] {
-                return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4), real(5)}, row);
+                return search(ConvRequest{integer(0), integer(1), real(2), integer(3), integer(4), real(5), real(6)}, row);
             });
             break;
         case BinderOp::planes_planes:
         case BinderOp::planes_rows:
-            each_found(BinderOp::planes_planes, [&] { return search(integer(0), integer(1), real(2), row); });
+            each_found(BinderOp::planes_planes, [&] { return search(integer(0), integer(1), real(2), real(3), row); });
             break;
         case BinderOp::grid_batches:
         case BinderOp::grid_blocks:
         case BinderOp::grid_panels:
             each_found(BinderOp::grid_batches, [&] {
                 return search(GridRequest{integer(0), integer(1), integer(2), real(3), real(4), real(5), integer(6),
-                                          integer(7) != 0, real(8), real(9), real(10)},
+                                          integer(7) != 0, real(8), real(9), real(10), real(11)},
                               row);
             });
             break;

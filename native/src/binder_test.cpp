@@ -117,12 +117,14 @@ TREADLE_TEST(a_result_out_of_range_is_a_failure) {
     check_failure(Kind::range, BinderOp::floor, {bits(0x1p63)});
     check_failure(Kind::range, BinderOp::ceil, {bits(-0x1p64)});
     check_failure(Kind::range, BinderOp::round, {bits(std::numeric_limits<double>::quiet_NaN())});
-    check_failure(Kind::range, BinderOp::units_per_chunk, {kMost, bits(1.0), 1});
-    check_failure(Kind::range, BinderOp::units_per_chunk, {4, bits(1.0), kMost});
-    check_failure(Kind::range, BinderOp::units_per_chunk, {4, bits(std::numeric_limits<double>::infinity()), 1});
+    check_failure(Kind::range, BinderOp::units_per_chunk, {kMost, bits(1.0), bits(1.0), 1});
+    check_failure(Kind::range, BinderOp::units_per_chunk, {4, bits(1.0), bits(1.0), kMost});
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    check_failure(Kind::range, BinderOp::units_per_chunk, {4, bits(infinity), bits(1.0), 1});
+    check_failure(Kind::range, BinderOp::units_per_chunk, {4, bits(1.0), bits(infinity), 1});
     const std::int64_t large = std::int64_t{1} << 40;
     check_failure(Kind::range, BinderOp::grid_blocks,
-                  {large, large, 1, bits(1.0), bits(1.0), bits(1.0), 1 << 20, 0, bits(1.0), bits(40.0), bits(32.0)});
+                  {large, large, 1, bits(1.0), bits(1.0), bits(1.0), 1 << 20, 0, bits(1.0), bits(40.0), bits(32.0), bits(2e4)});
 }
 
 TREADLE_TEST(slots_are_symbols_then_constants_then_results) {
@@ -141,38 +143,39 @@ TREADLE_TEST(slots_are_symbols_then_constants_then_results) {
 TREADLE_TEST(searches_give_what_lowering_gets) {
     Listing listing;
     listing.symbols = 2;
-    listing.constants = {1, bits(9e3), bits(4e5), bits(3e5), 1 << 20, bits(1.0), 3, bits(40.0), bits(32.0)};
+    listing.constants = {1, bits(9e3), bits(4e5), bits(3e5), 1 << 20, bits(1.0), 3, bits(40.0), bits(32.0),
+                         bits(2e4)};
     for (const std::int32_t blocks : {0, 1, 0}) {
         for (const auto op : {BinderOp::grid_batches, BinderOp::grid_blocks, BinderOp::grid_panels}) {
-            listing.add(op, {blocks, 1, 8, 3, 4, 5, 6, 2, 7, 9, 10});
+            listing.add(op, {blocks, 1, 8, 3, 4, 5, 6, 2, 7, 9, 10, 11});
         }
     }
-    listing.add(BinderOp::units_per_chunk, {0, 3, 8});
+    listing.add(BinderOp::units_per_chunk, {0, 3, 11, 8});
     const std::int64_t symbols[] = {40, 50};
     const auto slots = listing.build().evaluate(symbols);
-    std::size_t at = 11;
+    std::size_t at = 12;
     for (const std::int64_t blocks : {40, 50, 40}) {
-        const Grid wanted = choose_grid({blocks, 50, 3, 9e3, 4e5, 3e5, 1 << 20, true, 1.0, 40.0, 32.0});
+        const Grid wanted = choose_grid({blocks, 50, 3, 9e3, 4e5, 3e5, 1 << 20, true, 1.0, 40.0, 32.0, 2e4});
         CHECK_EQUAL(wanted.batches, slots[at++]);
         CHECK_EQUAL(wanted.blocks, slots[at++]);
         CHECK_EQUAL(wanted.panels, slots[at++]);
     }
-    CHECK_EQUAL(units_per_chunk(40, 9e3, 3), slots[at]);
+    CHECK_EQUAL(units_per_chunk(40, 9e3, 2e4, 3), slots[at]);
 }
 
 TREADLE_TEST(partitions_of_convolutions_are_what_lowering_gets) {
     Listing listing;
     listing.symbols = 2;
-    listing.constants = {bits(7e5), 1 << 20, 1 << 18, bits(16.0)};
-    for (const auto op : {BinderOp::conv_units, BinderOp::conv_groups}) listing.add(op, {0, 1, 2, 3, 4, 5});
-    for (const auto op : {BinderOp::planes_planes, BinderOp::planes_rows}) listing.add(op, {0, 1, 2});
+    listing.constants = {bits(7e5), 1 << 20, 1 << 18, bits(16.0), bits(2e4)};
+    for (const auto op : {BinderOp::conv_units, BinderOp::conv_groups}) listing.add(op, {0, 1, 2, 3, 4, 5, 6});
+    for (const auto op : {BinderOp::planes_planes, BinderOp::planes_rows}) listing.add(op, {0, 1, 2, 6});
     const auto binder = listing.build();
     const std::int64_t symbols[] = {45, 14};
     const auto slots = binder.evaluate(symbols);
-    const ConvPartition conv = partition_conv({45, 14, 7e5, 1 << 20, 1 << 18, 16.0});
-    const PlanePartition planes = partition_planes(45, 14, 7e5);
+    const ConvPartition conv = partition_conv({45, 14, 7e5, 1 << 20, 1 << 18, 16.0, 2e4});
+    const PlanePartition planes = partition_planes(45, 14, 7e5, 2e4);
     const std::vector<Slot> wanted{conv.units, conv.groups, planes.planes, planes.rows};
-    CHECK(std::equal(wanted.begin(), wanted.end(), slots.begin() + 6));
+    CHECK(std::equal(wanted.begin(), wanted.end(), slots.begin() + 7));
     for (const std::int64_t impossible : {std::int64_t{0}, std::int64_t{-4}, std::int64_t{1} << 40}) {
         const std::int64_t sizes[] = {45, impossible};
         CHECK_THROWS(BindingFailure, binder.evaluate(sizes));
@@ -183,7 +186,7 @@ TREADLE_TEST(partitions_of_tiles_are_what_lowering_gets) {
     Listing listing;
     listing.symbols = 1;
     listing.constants = {4, 6, 2, 50, 64, 8, 36, 1, 0, bits(120.5), bits(60.25), bits(0.0), bits(0.3), 1 << 20, 32, 1 << 19,
-                         bits(0.09), bits(0.03), bits(3000.0), bits(3.0), 8};
+                         bits(0.09), bits(0.03), bits(3000.0), bits(6e4), 8};
     for (const auto op : {BinderOp::winograd_tiles, BinderOp::winograd_groups, BinderOp::winograd_input,
                           BinderOp::winograd_product, BinderOp::winograd_total}) {
         listing.add(op, {0, 1, 2, 3, 4, 5, 6, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21});
@@ -192,7 +195,7 @@ TREADLE_TEST(partitions_of_tiles_are_what_lowering_gets) {
     for (const std::int64_t tiles : {1, 49, 3000}) {
         const WinogradPartition found = partition_winograd(
             {tiles, 4, 6, 2, 50, 64, 8, 8, 36, 1, false, 120.5, 60.25, 0.0, 0.3, 1 << 20, 32, 1 << 19,
-             0.09, 0.03, 3000.0, 3.0, 8});
+             0.09, 0.03, 3000.0, 6e4, 8});
         const std::int64_t symbols[] = {tiles};
         const auto slots = binder.evaluate(symbols);
         const std::vector<Slot> wanted{found.tiles, found.groups, found.input, found.product, found.total};
@@ -250,10 +253,10 @@ TREADLE_TEST(updated_slots_are_those_of_an_evaluation) {
     const std::int32_t ends = add(BinderOp::add, {0, 69});
     add(BinderOp::mul, {ends, known});
     add(BinderOp::sub, {62, 63});
-    add(BinderOp::units_per_chunk, {ends, cost, one});
+    add(BinderOp::units_per_chunk, {ends, cost, cost, one});
     const std::int32_t groups = add(BinderOp::max, {5, one});
     for (const BinderOp result : {BinderOp::conv_units, BinderOp::conv_groups}) {
-        add(result, {groups, three, cost, one, one, cost});
+        add(result, {groups, three, cost, one, one, cost, cost});
     }
     const Binder binder = listing.build();
     std::vector<std::int64_t> symbols(70, 7);

@@ -78,8 +78,8 @@ double product_cost(const WinogradRequest& request, std::int64_t tiles, std::int
 
 // Returns the groups of output channels of a chunk: few if the input is transformed before, else many.
 std::int64_t groups_of_chunk(const WinogradRequest& request, double product, std::int64_t groups) {
-    double wanted = std::min(real(kUsefulChunks), std::max(1.0, product / (kLeastChunkNs * request.costs_per_ns)));
-    if (!request.fused) wanted = std::max(wanted, product / (kConvChunkNs * request.costs_per_ns));
+    double wanted = std::min(real(kUsefulChunks), std::max(1.0, product / (kLeastChunk * request.chunk_cost)));
+    if (!request.fused) wanted = std::max(wanted, product / (kConvChunk * request.chunk_cost));
     const std::int64_t out_groups = ceil_div(request.out_blocks, request.vectors);
     const double chunks = std::max(1.0, std::nearbyint(wanted / real(groups)));
     return ceil_div(out_groups, static_cast<std::int64_t>(std::min(real(out_groups), chunks)));
@@ -97,7 +97,7 @@ const char* fault_of(const WinogradRequest& request) {
     }
     if (request.least > request.most) return "partitions a convolution whose least height exceeds the largest";
     for (const double cost : {request.input_cost, request.output_cost, request.factor_cost, request.first_cost,
-                              request.l3_byte_cost, request.reread_cost, request.call_cost, request.costs_per_ns}) {
+                              request.l3_byte_cost, request.reread_cost, request.call_cost, request.chunk_cost}) {
         if (!std::isfinite(cost) || cost < 0) return "partitions a convolution with a cost that is not finite and >= 0";
     }
     return nullptr;

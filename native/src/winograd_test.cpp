@@ -11,7 +11,7 @@ namespace {
 
 WinogradRequest request_of(std::int64_t tiles, bool fused) {
     return {tiles, 4, 6, 2, 50, 64, 8, 8, 36, 1, fused, 120.0, 60.0, 0.0, 0.3, 64 * 64 * 36 * 4, 32, 1 << 19,
-            0.09, 0.03, 3000.0, 3.0, 8};
+            0.09, 0.03, 3000.0, 60'000.0, 8};
 }
 
 }  // namespace

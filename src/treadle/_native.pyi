@@ -19,11 +19,8 @@ COMPILER: str
 MAX_THREADS: int
 """The largest limit that a team accepts."""
 
-CHUNK_NS: float
-"""A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
-
-LEAST_CHUNK_NS: float
-"""A short op has eight chunks, unless each would be worth less than this."""
+LEAST_CHUNK: float
+"""A short op has eight chunks, unless each would be worth less than this part of a chunk of a long op."""
 
 class KernelFailure(RuntimeError):
     """A kernel returned a non-zero code."""
@@ -425,12 +422,15 @@ class BufferPool:
 def imbalance_factor(chunks: int) -> float:
     """Return the time of `chunks` (at least 1) relative to perfect balance, averaged over usual numbers of workers."""
 
-def units_per_chunk(units: int, ns_per_unit: float, multiple: int = 1) -> int:
-    """Return the units of a chunk, a multiple of `multiple`; 1 if there are no units."""
+def units_per_chunk(units: int, ns_per_unit: float, chunk_ns: float, multiple: int = 1) -> int:
+    """Return the units of a chunk, a multiple of `multiple`; 1 if there are no units.
+
+    A chunk of a long op is worth about `chunk_ns`, here and below.
+    """
 
 def choose_grid(
     blocks: int, panels: int, batches: int, block_ns: float, a_bytes: float, b_bytes: float, l2: int, copies: bool,
-    share: float, l2_bytes_per_ns: float, l3_bytes_per_ns: float
+    share: float, l2_bytes_per_ns: float, l3_bytes_per_ns: float, chunk_ns: float
 ) -> tuple[int, int, int]:  # fmt: skip
     """Return the batches, blocks and panels of each chunk of a batch of matrix products.
 
@@ -440,21 +440,21 @@ def choose_grid(
     """
 
 def partition_conv(
-    units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int, l3_shared_bytes_per_ns: float
+    units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int, l3_shared_bytes_per_ns: float, chunk_ns: float
 ) -> tuple[int, int]:  # fmt: skip
     """Return the units and the groups of output channels of each chunk of a direct convolution that takes `ns`.
 
     Each chunk of units reads `weight_bytes`, each chunk of groups `x_bytes`. Raises ValueError without units or groups.
     """
 
-def partition_planes(planes: int, rows: int, ns: float) -> tuple[int, int]:
+def partition_planes(planes: int, rows: int, ns: float, chunk_ns: float) -> tuple[int, int]:
     """Return the planes and rows of each chunk of a depthwise convolution that takes `ns`. ValueError without any."""
 
 def partition_winograd(
     tiles: int, least: int, most: int, vectors: int, room: int, channels: int, in_blocks: int, out_blocks: int,
     points: int, sections: int, fused: bool, input_cost: float, output_cost: float, factor_cost: float,
     first_cost: float, weight_bytes: int, vector_bytes: int, l2: int, l3_byte_cost: float, reread_cost: float,
-    call_cost: float, costs_per_ns: float, in_flight: int
+    call_cost: float, chunk_cost: float, in_flight: int
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Return the cheapest partition of a convolution by Winograd's algorithm.
 
@@ -465,7 +465,7 @@ def partition_winograd(
 
 def choose_band(
     images: int, out_rows: int, rows: int, row_bytes: int, reach: int, stride: int, weight_bytes: int, scratch: int,
-    conv_ns: float, pool_ns: float, l2: int, l3_bytes_per_ns: float, l3_shared_bytes_per_ns: float
+    conv_ns: float, pool_ns: float, l2: int, l3_bytes_per_ns: float, l3_shared_bytes_per_ns: float, chunk_ns: float
 ) -> int:  # fmt: skip
     """Return the pooled rows of each chunk of a convolution that is pooled at once; 0 if two calls are faster.
 

@@ -30,7 +30,7 @@ struct WinogradRequest {
     double l3_byte_cost;   // of reading a byte from L3
     double reread_cost;    // of reading a byte of weights, which L2 does not hold, once more, if nothing hides it
     double call_cost;      // of one more call that every worker waits for
-    double costs_per_ns;   // vector multiply-adds in a ns
+    double chunk_cost;     // what a chunk of a long op is worth, see tiling.h
     std::int64_t in_flight;  // register blocks of fewer sums wait for the latency of multiply-adds
 };
 

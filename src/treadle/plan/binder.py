@@ -41,10 +41,10 @@ REAL_OPERANDS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("less", "less_equal"), (0, 1)),
     **dict.fromkeys(("real_single", "real_sqrt"), (0,)),
     **dict.fromkeys(("floor", "ceil", "round", "bits_of_real"), (0,)),
-    "units_per_chunk": (1,),
-    **dict.fromkeys(("conv.units", "conv.groups"), (2, 5)),
-    **dict.fromkeys(("planes.planes", "planes.rows"), (2,)),
-    **dict.fromkeys(_GRIDS, (3, 4, 5, 8, 9, 10)),
+    "units_per_chunk": (1, 2),
+    **dict.fromkeys(("conv.units", "conv.groups"), (2, 5, 6)),
+    **dict.fromkeys(("planes.planes", "planes.rows"), (2, 3)),
+    **dict.fromkeys(_GRIDS, (3, 4, 5, 8, 9, 10, 11)),
     **dict.fromkeys(_WINOGRAD, (11, 12, 13, 14, 18, 19, 20, 21)),
 }
 """Which operands of an operation are reals, by position; the others are integers."""

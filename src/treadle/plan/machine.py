@@ -18,6 +18,10 @@ FOLDER = Path(__file__).parent.parent / "machines"
 GENERIC = {"avx512": "generic-avx512", "avx2": "generic-avx2", "generic": "generic"}
 """Instruction set -> the model of CPUs that have no file of their own."""
 
+_CHUNK_MULTIPLY_ADDS = 60_000
+"""What a chunk of a long op is worth, in vector multiply-adds: a worker begins a chunk with arithmetic and memory traffic
+of its own, which a faster machine does faster. So an op has as many chunks on a machine that is faster in everything."""
+
 _ADVICE = "correct the file, or write one with `python -m benches.calibrate`"
 
 
@@ -80,6 +84,11 @@ class MachineModel:
     def flops_per_lane_ns(self) -> float:
         """Floating-point operations of one lane in a ns."""
         return 2.0 / self.fma_ns
+
+    @property
+    def usual_chunk_ns(self) -> float:
+        """What a chunk of a long op is worth: far above the cost of drawing it, far below the op's."""
+        return _CHUNK_MULTIPLY_ADDS * self.fma_ns
 
     @property
     def sums_in_flight(self) -> int:

@@ -42,17 +42,17 @@ def changed(folder: Path, **figures: float) -> Target:
     return replace(TARGET, model=str(file))
 
 
-def test_a_faster_machine_has_lower_estimates_and_fewer_chunks(tmp_path: Path) -> None:
+def test_a_faster_machine_has_lower_estimates_and_as_many_chunks(tmp_path: Path) -> None:
     """
-    A chunk is worth some time, in which a faster machine does more.
+    A chunk is worth some multiply-adds, not some time: workers wait for each other for the same part of an op.
     """
     slow, fast = plan_for(TARGET), plan_for(changed(tmp_path, fma_ns=0.1, fma_latency_ns=0.8))
 
     assert [call.op for call in slow.calls] == [call.op for call in fast.calls]
     for before, after in zip(slow.calls, fast.calls, strict=True):
         assert after.cost < 0.6 * before.cost
-        assert after.chunks <= before.chunks
-    assert fast.calls[0].chunks < slow.calls[0].chunks
+        assert after.chunks >= before.chunks
+    assert fast.calls[0].chunks == slow.calls[0].chunks > 1
 
 
 def test_slow_caches_raise_estimates_of_what_moves_memory(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.along_axis import parts_around_axis
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.arg_reduce import ArgReduceArgs, ArgReduceSpec
 
@@ -26,7 +26,7 @@ def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     units = outer if not equals(inner, 0) else 0
     cost = ctx.moved_ns(nbytes(x)) + units * 10.0 + (elements(x.static_shape) if dtype.size < 4 else 0)
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = ArgReduceSpec(dtype=dtype, largest=node.op == "argmax", last=bool(node.attrs["last"]), single=single)
     args = ArgReduceArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=ctx.machine.call_ns + cost)]

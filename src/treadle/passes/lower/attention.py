@@ -20,7 +20,7 @@ from treadle.passes.lower.attention_operands import (
     sink_operand,
 )
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, AttentionSpec
 from treadle.plan.kernels.register_block import UNROLL
@@ -105,7 +105,7 @@ def _attention_call(
         batch = (texts.count, *batch)
     units = elements(batch) * blocks
     unit_ns = _block_ns(products, dtype, ceil_div(longest, lanes) * keys / blocks, ctx.machine)
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     args = AttentionArgs(
         queries=queries,
         keys=keys,

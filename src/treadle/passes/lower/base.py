@@ -127,6 +127,10 @@ class LowerContext:
         is_near = hint_of(bytes_) <= self.target.last_cache
         return bytes_ / (machine.l3_bytes_per_ns if is_near else machine.memory_bytes_per_ns)
 
+    def partition(self, units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
+        """Returns (chunks, units per chunk) for `units` units of work, as `partition` does for this machine."""
+        return partition(units, ns_per_unit, self.machine.usual_chunk_ns, multiple)
+
     def call(
         self,
         node: Node,
@@ -184,8 +188,8 @@ def nbytes(value: Value) -> int:
     return elements(shape) * value.known_dtype.size
 
 
-def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
-    """Returns (chunks, units per chunk) for `units` units of work.
+def partition(units: int, ns_per_unit: float, chunk_ns: float, multiple: int = 1) -> tuple[int, int]:
+    """Returns (chunks, units per chunk) for `units` units of work; a chunk of a long op is worth about `chunk_ns`.
 
     There are about as many chunks as the work is worth, with little load imbalance. The partition depends on the work
     alone, never on thread settings. Units per chunk is a multiple of `multiple`; the last chunk may be short. An open
@@ -193,5 +197,5 @@ def partition(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, i
     """
     if not (is_expression(units) and at_least(units, 0)) and units <= 0:
         return 1, max(units, 1)
-    per_chunk = computed("units_per_chunk", searches.units_per_chunk, (units, ns_per_unit, multiple), least=1)
+    per_chunk = computed("units_per_chunk", searches.units_per_chunk, (units, ns_per_unit, chunk_ns, multiple), least=1)
     return ceil_div(units, per_chunk), per_chunk

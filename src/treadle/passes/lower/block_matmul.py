@@ -12,7 +12,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements, equal_shapes
 from treadle.graph.value import Value
 from treadle.ops.block_matmul import OWN_INPUTS, repacked, unpacked
-from treadle.passes.lower.base import Array, LowerContext, partition
+from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.gemm_tiles import MAX_OPEN_ROWS, MAX_ROWS, Tile, cut_open_rows, cut_rows, long_part
 from treadle.plan.call import Call
 from treadle.plan.kernels.block_matmul import (
@@ -81,7 +81,7 @@ def _left_of(bits: int, target: Target) -> Left:
 def _left_call(node: Node, ctx: LowerContext, left: Left, ready: Value, sides: Value, rows: int, depth: int) -> Call:
     depth_blocks = sides.static_shape[-1]
     row_ns = ctx.moved_ns((2.0 if left == "real" else 5.0) * depth * f32.size)
-    chunks, per_chunk = partition(rows, row_ns)
+    chunks, per_chunk = ctx.partition(rows, row_ns)
     spec = BlockLeftSpec(bits=node.attrs["bits"], block=node.attrs["block"], left=left)
     args = BlockLeftArgs(units=rows, units_per_chunk=per_chunk, depth=depth, depth_blocks=depth_blocks)
     return ctx.call(node, spec, (ready, sides), (node.operand(0),), args=args, chunks=chunks, cost=rows * row_ns)
@@ -101,7 +101,7 @@ def _product_call(node: Node, ctx: LowerContext, lefts: tuple[Value, ...], way: 
     units = panels * tile.blocks
     part_blocks = ceil_div(long_part(depth, f32.size, block), block)
     together = 1 if way.unpacks == "never" else ceil_div(tile.blocks, ceil_div(_CHUNKS, panels))
-    chunks, per_chunk = partition(units, unit_ns, together)
+    chunks, per_chunk = ctx.partition(units, unit_ns, together)
     unpacked_rows = 0
     if way.unpacks != "never":
         unpacked_rows = part_blocks * block + tile.heights[0] * minimum(tile.blocks, per_chunk)

@@ -11,7 +11,7 @@ from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.ops.elementwise import evaluate_expr
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.expr import element_ns, may_fail
 from treadle.plan.call import Call
 from treadle.plan.kernels.byte_table import ByteTableArgs, ByteTableSpec
@@ -44,7 +44,7 @@ def lower_byte_table(
     with np.errstate(all="ignore"):
         (results_of_all,) = evaluate_expr(expr, [numbers])
     table = ctx.constant(results_of_all.view(np.uint8), f"{node.name}.table")
-    chunks, per_chunk = partition(elements, each, _PIECE)
+    chunks, per_chunk = ctx.partition(elements, each, _PIECE)
     return ctx.call(
         node,
         ByteTableSpec(),

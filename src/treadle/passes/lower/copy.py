@@ -10,7 +10,7 @@ from treadle.graph.dim import at_least, at_most, ceil_div, equals, hint_of, maxi
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.kernels.copy import (
@@ -213,7 +213,7 @@ class _Copy:
         return self._call(CopyTilesSpec(size=size, rank=len(outer), side=side, group=_GROUP), args, chunks)
 
     def _partition(self, units: int) -> tuple[int, int]:
-        return partition(units, self.cost / maximum(units, 1))
+        return self.ctx.partition(units, self.cost / maximum(units, 1))
 
     def _call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
         return self.ctx.call(

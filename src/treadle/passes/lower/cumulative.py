@@ -6,7 +6,7 @@ from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.passes.lower.along_axis import parts_around_axis
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.cumulative import CumulativeArgs, CumulativeSpec
 
@@ -26,7 +26,7 @@ def lower_cumulative(node: Node, ctx: LowerContext) -> list[Call] | None:
     lanes = 1 if single else ctx.target.lanes(dtype)
     waiting = elements(x.static_shape) * _CHAINS.get(node.op, 1) * ctx.machine.fma_latency_ns / lanes
     cost = ctx.moved_ns(3.0 * nbytes(x)) + waiting
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = CumulativeSpec(
         op=node.op,
         dtype=dtype,

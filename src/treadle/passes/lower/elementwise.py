@@ -6,11 +6,11 @@ from treadle.graph.dim import ceil_div, equals, floor_int, is_expression, maximu
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.broadcast import Access, access_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
-from treadle.passes.lower.searches import LEAST_CHUNK_NS
+from treadle.passes.lower.searches import LEAST_CHUNK
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.elementwise import ElementwiseArgs, ElementwiseSpec, FlatElementwiseArgs, FlatElementwiseSpec
@@ -62,13 +62,13 @@ def lower_expr(
     steady = tuple(equals(strides[-1], 0) for strides in access.strides[1:])
     args: KernelArgs[int]
     if len(access.sizes) == 1:
-        chunks, per_chunk = partition(elements, each, _PIECE)
+        chunks, per_chunk = ctx.partition(elements, each, _PIECE)
         spec = FlatElementwiseSpec(expr=program, lanes=lanes, unroll=unroll, steady=steady)
         args = FlatElementwiseArgs(elements=elements, elements_per_chunk=per_chunk, given=given)
     else:
         rank = len(access.sizes) - 2
         spec = ElementwiseSpec(expr=program, lanes=lanes, unroll=unroll, steady=steady, rank=rank)
-        chunks, args = _nested(access, each, given)
+        chunks, args = _nested(access, each, given, ctx)
     return [
         ctx.call(
             node,
@@ -92,10 +92,12 @@ def _piece(row: int, wanted: int) -> int:
     return row if row < 2 * wanted else ceil_div(wanted, _PIECE) * _PIECE
 
 
-def _nested(access: Access, each: float, given: tuple[int, ...]) -> tuple[int, ElementwiseArgs[int]]:
+def _nested(
+    access: Access, each: float, given: tuple[int, ...], ctx: LowerContext
+) -> tuple[int, ElementwiseArgs[int]]:
     """(chunks, arguments) of the nested kernel; `each` is the time of one element in ns."""
     *outer, rows, row = access.sizes
-    wanted = maximum(_PIECE, floor_int(LEAST_CHUNK_NS / each))
+    wanted = maximum(_PIECE, floor_int(LEAST_CHUNK * ctx.machine.usual_chunk_ns / each))
     piece = _piece(row, wanted)
     pieces = ceil_div(row, piece)
     rows_each = maximum(1, minimum(rows, wanted // row))
@@ -103,7 +105,7 @@ def _nested(access: Access, each: float, given: tuple[int, ...]) -> tuple[int, E
     units = pieces * blocks
     for size in outer:
         units *= size
-    chunks, per_chunk = partition(units, each * piece * rows_each)
+    chunks, per_chunk = ctx.partition(units, each * piece * rows_each)
     args = ElementwiseArgs(
         units=units,
         units_per_chunk=per_chunk,

@@ -9,7 +9,7 @@ from treadle.graph.dim import ceil_div, equals, hint_of, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
@@ -143,7 +143,7 @@ class _Gather:
     @property
     def partition(self) -> tuple[int, int]:
         """(chunks, units per chunk)."""
-        return partition(self.units, self._cost / maximum(self.units, 1))
+        return self.ctx.partition(self.units, self._cost / maximum(self.units, 1))
 
     def call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
         """The call of a kernel that reads x and indices."""

@@ -11,7 +11,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.reduce import reduced_axes
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
 from treadle.passes.lower.reduce import HOW, Pass, Passes, plain_steps
 from treadle.plan.call import Call
@@ -76,7 +76,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     picks = elements(shape)
     traffic = picks * row + nbytes(indices) + nbytes(target)
     cost = ctx.moved_ns(traffic) + picks * PICK_NS
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     args = GatherReduceArgs(
         units=units,
         units_per_chunk=per_chunk,

@@ -11,7 +11,7 @@ from treadle.graph.dim import at_most, ceil_div, divides, equals, is_expression
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import Array, LowerContext, partition
+from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.gemm_operands import Matrices, Operands
 from treadle.passes.lower.gemm_pack import pack_panels
@@ -75,7 +75,7 @@ def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Righ
     repeated = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if not equals(size, 1)]
     units = panels * elements(sizes)
     temporary = ctx.temporary(f"{node.output.name}.panels", dtype, (units, depth, width))
-    chunks, per_chunk = partition(units, ctx.moved_ns(2.0 * depth * width * dtype.size))
+    chunks, per_chunk = ctx.partition(units, ctx.moved_ns(2.0 * depth * width * dtype.size))
     spec = GemmPackSpec(
         dtype=dtype,
         vectors=vectors,

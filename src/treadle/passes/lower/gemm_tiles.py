@@ -270,8 +270,8 @@ def choose_grid(
     """
     blocks, panels = maximum(tile.blocks, 1), maximum(panels, 1)
     machine = target.machine
-    bandwidths = machine.l2_bytes_per_ns, machine.l3_bytes_per_ns
-    args = blocks, panels, batches, block_ns, a_bytes, b_bytes, target.l2, copies, share, *bandwidths
+    figures = machine.l2_bytes_per_ns, machine.l3_bytes_per_ns, machine.usual_chunk_ns
+    args = blocks, panels, batches, block_ns, a_bytes, b_bytes, target.l2, copies, share, *figures
     known: Any = map(hint_of, args)
     found = searches.choose_grid(*known)
     batches_each = computed("grid.batches", lambda *_: found[0], args, least=1)

@@ -12,7 +12,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_number, bits_of_real
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, table
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
 
@@ -62,7 +62,7 @@ def taps_of(node: Node, ctx: LowerContext, found: Resizing, axis: int, name: str
         taps = 1 + (taps - 1) * minimum(1, maximum(0, changes))
     indices = ctx.temporary(f"{name}.indices", i64, (out, taps))
     weights = ctx.temporary(f"{name}.weights", dtype, (out, taps))
-    chunks, per_chunk = partition(out, _POSITION_NS)
+    chunks, per_chunk = ctx.partition(out, _POSITION_NS)
     args = InterpolationArgs(
         units=out,
         units_per_chunk=per_chunk,

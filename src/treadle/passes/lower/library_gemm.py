@@ -17,8 +17,8 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmArgs, LibraryGemmSpec
 from treadle.provider import Provider
 
-_CHUNK_NS = 50_000.0
-"""A chunk is worth more than that of a generated kernel: the library packs both factors again for each."""
+_CHUNK = 2.5
+"""A chunk is worth so many of a generated kernel: the library packs both factors again for each."""
 
 _MAX_CHUNKS = 128
 _STEP = 48
@@ -110,10 +110,10 @@ class _Partition:
     column_chunks: int
 
 
-def _partition(product: Operands, ns: float, size: int) -> _Partition:
-    """Chunks worth about _CHUNK_NS each that pack little; `ns` is the estimated time of the whole, `size` an
+def _partition(product: Operands, ns: float, chunk_ns: float, size: int) -> _Partition:
+    """Chunks worth about `chunk_ns` each that pack little; `ns` is the estimated time of the whole, `size` an
     element's."""
-    wanted = max(1, min(_MAX_CHUNKS, int(ns / _CHUNK_NS)))
+    wanted = max(1, min(_MAX_CHUNKS, int(ns / chunk_ns)))
     batches, rows, columns = product.batches, product.rows, product.columns
     if batches >= wanted:
         each = -(-batches // wanted)
@@ -141,7 +141,7 @@ def _piece(size: int, chunks: int) -> int:
 def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provider: Provider) -> Call:
     flops = 2.0 * product.batches * product.rows * product.columns * product.depth
     ns = flops / (ctx.target.lanes(dtype) * ctx.machine.flops_per_lane_ns)
-    partition = _partition(product, ns, dtype.size)
+    partition = _partition(product, ns, _CHUNK * ctx.machine.usual_chunk_ns, dtype.size)
     a, b, out = product.a, product.b, product.out
     return ctx.call(
         node,

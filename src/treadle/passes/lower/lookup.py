@@ -13,7 +13,7 @@ from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, strides_of, text
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE, LookupArgs, LookupSpec
 
@@ -63,7 +63,7 @@ def call_of(node: Node, ctx: LowerContext, lookup: Lookup) -> Call:
     looked_up = (counts[-1] - (high - low)) * maximum(units, 1)
     traffic = 2.0 * nbytes(y)
     cost = ctx.moved_ns(traffic) + looked_up * _PLACE_NS + units
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = LookupSpec(size=x.known_dtype.size, rank=len(counts), single=lookup.run == 1)
     args = LookupArgs(
         units=units,

@@ -9,7 +9,7 @@ from treadle.graph.dim import ceil_div, divides, equals, is_expression, minimum,
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.expr import with_given
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import (
@@ -302,7 +302,7 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
     blocks = ceil_div(product.columns, lanes)
     units = product.batches * blocks
     block_ns = real_maximum(4.0 * lanes, ctx.moved_ns(product.depth * lanes * dtype.size))
-    chunks, per_chunk = partition(units, block_ns)
+    chunks, per_chunk = ctx.partition(units, block_ns)
     spec = GemvSpec(
         dtype=dtype,
         vectors=1,

@@ -8,7 +8,7 @@ from treadle.graph.node import Node
 from treadle.ops.non_max_suppression import most_of_class
 from treadle.ops.op import Info
 from treadle.ops.sizes import known_value
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.kernels.non_max_suppression import (
     CORNERS,
@@ -35,7 +35,7 @@ def lower_non_max_suppression(node: Node, ctx: LowerContext) -> list[Call] | Non
     kept = ctx.temporary(f"{found.name}.kept", dtypes.i64, (units, room))
     counts = ctx.temporary(f"{found.name}.counts", dtypes.i64, (units,))
     unit_ns = count * _BOX_NS + room * _KEPT_NS
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     lanes = ctx.target.vector_bytes // dtypes.f32.size
     args = SuppressBoxesArgs(
         units=units, units_per_chunk=per_chunk, classes=maximum(classes, 1), boxes=count, room=room

@@ -6,7 +6,7 @@ from treadle import dtypes
 from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.non_zero import CountNonZeroArgs, CountNonZeroSpec, NonZeroArgs, NonZeroSpec
@@ -23,7 +23,7 @@ def lower_non_zero(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     size = elements(shape)
     cost = size * _ELEMENT_NS
-    chunks, per_chunk = partition(size, _ELEMENT_NS)
+    chunks, per_chunk = ctx.partition(size, _ELEMENT_NS)
     chunks = maximum(chunks, 1)  # of no elements one chunk finds none
     counts = ctx.temporary(f"{found.name}.counts", dtypes.i64, (chunks,))
     counting = CountNonZeroArgs(size=size, size_per_chunk=per_chunk)

@@ -13,7 +13,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_number
 from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.plan.call import Call
 from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
@@ -111,7 +111,7 @@ def _lower_rows(
         long=not at_most(n, FOLDED_VECTORS * lanes),
     )
     each, row_ns = ctx.machine.fma_ns * _WORK / lanes, ctx.machine.fma_ns * _ROW_WORK
-    chunks, per_chunk = partition(rows.count, row_ns + each * n)
+    chunks, per_chunk = ctx.partition(rows.count, row_ns + each * n)
     reads = (x, *(value for value in given if value is not None))
     traffic = sum(nbytes(value) for value in (y, *reads))
     return [

@@ -6,7 +6,7 @@ from treadle.dtypes import i64
 from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, normalize_axis
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES
 from treadle.plan.call import Call
@@ -22,7 +22,7 @@ def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, depth, inner = (elements(part) for part in _parts(y.static_shape, axis))
     units = outer if not equals(depth * inner, 0) else 0
     cost = ctx.moved_ns(nbytes(y)) + elements(indices.static_shape)
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = OneHotSpec(size=values.known_dtype.size, wide=indices.known_dtype == i64)
     args = OneHotArgs(units=units, units_per_chunk=per_chunk, depth=depth, inner=inner)
     return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=ctx.machine.call_ns + cost)]

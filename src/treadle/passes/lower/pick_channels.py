@@ -6,7 +6,7 @@ from treadle.dtypes import f32, f64
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.pick_channels import PickChannelsArgs, PickChannelsSpec, Picks
 
@@ -36,7 +36,7 @@ def lower_pick_channels(node: Node, ctx: LowerContext) -> list[Call] | None:
     if not units or not can_pick(picks, layout.block):
         return None
     traffic = nbytes(out) + units * reads(picks, layout.block) * layout.block * out.known_dtype.size
-    chunks, per_chunk = partition(units, ctx.moved_ns(traffic) / units)
+    chunks, per_chunk = ctx.partition(units, ctx.moved_ns(traffic) / units)
     spec = PickChannelsSpec(dtype=out.known_dtype, lanes=layout.block, picks=picks, operands=len(operands))
     blocks = tuple(-(-x.static_shape[1] // layout.block) for x in operands)
     args = PickChannelsArgs(units=units, units_per_chunk=per_chunk, pixels=pixels, blocks=blocks)

@@ -12,7 +12,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import elements, strides_of
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.lookup import Lookup, call_of
 from treadle.plan.call import Call
 from treadle.plan.kernels.places import PlacesArgs, PlacesSpec
@@ -55,7 +55,7 @@ class Places:
 
     def call(self, node: Node, ctx: LowerContext, table: Value, first: int, stride: int) -> Call:
         """The call that writes the entries from `first` on of `table`."""
-        chunks, per_chunk = partition(self.count, _POSITION_NS)
+        chunks, per_chunk = ctx.partition(self.count, _POSITION_NS)
         args = PlacesArgs(
             units=self.count,
             units_per_chunk=per_chunk,

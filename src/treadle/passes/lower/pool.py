@@ -8,7 +8,7 @@ from treadle.dtypes import bf16, f32, f64
 from treadle.graph.dim import at_most, ceil_div, is_expression, maximum, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.pool import BlockedPoolSpec, PlainPoolSpec, PoolArgs, PoolSpec
 
@@ -133,7 +133,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         vectors = 2 * ceil_div(segment, lanes)
     taps = 1.0 * vertical.kernel * across.kernel
     unit_ns = vectors * ctx.machine.fma_ns * (_TAP_WORK * taps + _PIXEL_WORK)
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     low, high = across.interior()
     args = PoolArgs(
         units=units,

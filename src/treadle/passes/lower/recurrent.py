@@ -13,7 +13,7 @@ from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import Array, LowerContext, partition
+from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.gemm_tiles import Tile, cut_open_rows, cut_rows
 from treadle.plan.call import Call
 from treadle.plan.kernels.recurrent import BUFFERS, PHASES, UNROLL, RecurrentArgs, RecurrentSpec
@@ -117,7 +117,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     weights = _packed(ctx, r, cell, tiling)
     units = directions * rows.blocks
     unit_ns = time * _step_ns(cell, hidden, tiling, dtype, r.known_dtype, ctx.target)
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     backwards = sum(1 << direction for direction, reverse in enumerate(node.attrs["reverse"]) if reverse)
     return [
         ctx.call(

@@ -13,10 +13,9 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.reduce import extreme
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.passes.lower.expr import element_ns, is_native
-from treadle.passes.lower.searches import CHUNK_NS
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.reduce import (
@@ -171,16 +170,17 @@ class Passes:
         """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to
         share, and their number may decide."""
         others = step.outer * ceil_div(step.width, _COLUMNS)
+        chunk_ns = self.ctx.machine.usual_chunk_ns
         work = step.n * minimum(step.width, _COLUMNS) * each
         # The sample sizes decide: either way serves all sizes.
         if (
             self.ctx.batch_invariant
             or not equals(step.turn, 1)
             or hint_of(others) >= 16
-            or hint_of(work) < 4 * CHUNK_NS
+            or hint_of(work) < 4 * chunk_ns
         ):
             return 1, step.n
-        pieces = maximum(1, minimum(ceil_div(64, others), floor_int(work / CHUNK_NS)))
+        pieces = maximum(1, minimum(ceil_div(64, others), floor_int(work / chunk_ns)))
         piece = ceil_div(step.n, pieces)
         if equals(step.width, 1):
             piece = ceil_div(piece, _PIECE) * _PIECE
@@ -208,7 +208,7 @@ class Passes:
         args: KernelArgs[int]
         if rows:
             units = step.outer * pieces
-            chunks, per_chunk = partition(units, 10.0 + piece * each)
+            chunks, per_chunk = self.ctx.partition(units, 10.0 + piece * each)
             args = ReduceRowsArgs(
                 units=units, units_per_chunk=per_chunk, n=step.n, piece=piece, pieces=pieces, count=self.count
             )
@@ -216,7 +216,7 @@ class Passes:
             columns = minimum(step.width, _COLUMNS)
             blocks = ceil_div(step.width, columns)
             units = step.outer * pieces * blocks
-            chunks, per_chunk = partition(units, 10.0 + piece * columns * each)
+            chunks, per_chunk = self.ctx.partition(units, 10.0 + piece * columns * each)
             args = ReduceColumnsArgs(
                 units=units,
                 units_per_chunk=per_chunk,

@@ -8,7 +8,7 @@ from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.reorder import ReorderArgs, ReorderSpec
 
@@ -33,7 +33,7 @@ def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
     side = min(_MAX_TILE, ctx.target.lanes(dtype), layout.block)
     units = shape[0] * blocks * ceil_div(pixels, side)
     traffic = nbytes(x) + nbytes(y)
-    chunks, per_chunk = partition(units, ctx.moved_ns(traffic) / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, ctx.moved_ns(traffic) / maximum(units, 1))
     spec = ReorderSpec(dtype=dtype, block=layout.block, side=side, to_blocked=y.layout is not None)
     args = ReorderArgs(units=units, units_per_chunk=per_chunk, channels=shape[1], blocks=blocks, pixels=pixels)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks)]

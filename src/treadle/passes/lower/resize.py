@@ -14,7 +14,7 @@ from treadle.graph.shape import around, is_open
 from treadle.graph.value import Value
 from treadle.ops.resize import Resizing, changed_axes, resizing, tables
 from treadle.ops.sizes import known_value
-from treadle.passes.lower.base import Array, LowerContext, nbytes, partition
+from treadle.passes.lower.base import Array, LowerContext, nbytes
 from treadle.passes.lower.interpolation import Taps, taps_of
 from treadle.passes.lower.lookup import lookup_call
 from treadle.passes.lower.places import Places, open_lookup_calls
@@ -124,7 +124,7 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     flops = 2.0 * outer * out * length * taps
     traffic = nbytes(target) + nbytes(source)
     cost = ctx.moved_ns(traffic) + flops / (2.0 if single else ctx.target.lanes(dtype))
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = ResampleSpec(dtype=dtype, single=single)
     args = ResampleArgs(
         units=units,

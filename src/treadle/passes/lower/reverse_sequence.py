@@ -6,7 +6,7 @@ from treadle.dtypes import i64
 from treadle.graph.dim import equals, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS
 from treadle.plan.call import Call
@@ -22,7 +22,7 @@ def lower_reverse_sequence(node: Node, ctx: LowerContext) -> list[Call] | None:
     length = elements(row)
     units = outer * inner if not equals(length, 0) else 0
     cost = ctx.moved_ns(2.0 * nbytes(x)) + units * PICK_NS
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = ReverseSequenceSpec(
         size=x.known_dtype.size, wide=lengths.known_dtype == i64, time_first=node.attrs["time_axis"] == 0
     )

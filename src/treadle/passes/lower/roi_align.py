@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.dtypes import f32, f64, i64
 from treadle.graph.dim import equals
 from treadle.graph.node import Node
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.gather import INDEX_DTYPES
 from treadle.plan.call import Call
 from treadle.plan.kernels.roi_align import RoiAlignArgs, RoiAlignSpec
@@ -28,7 +28,7 @@ def lower_roi_align(node: Node, ctx: LowerContext) -> list[Call] | None:
     units = count * rows if not equals(channels, 0) else 0
     pixels = 4.0 * samples * samples * channels * x.known_dtype.size
     unit_ns = columns * (samples * samples * _SAMPLE_NS + ctx.moved_ns(pixels))
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     spec = RoiAlignSpec(
         dtype=x.known_dtype,
         wide=images.known_dtype == i64,

@@ -8,7 +8,7 @@ from treadle import dtypes
 from treadle.graph.dim import hint_of, maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.passes.lower.gather import PICK_NS
 from treadle.plan.call import Call
@@ -25,7 +25,7 @@ def lower_search_sorted(node: Node, ctx: LowerContext) -> list[Call] | None:
     rows = elements(sequence.static_shape[:-1])
     turns = math.log2(max(hint_of(size), 1)) + 1
     cost = ctx.moved_ns(nbytes(values) + nbytes(y)) + units * turns * PICK_NS
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = SearchSortedSpec(dtype=dtype, right=bool(node.attrs["right"]))
     columns = maximum(units // maximum(rows, 1), 1)
     args = SearchSortedArgs(units=units, units_per_chunk=per_chunk, size=size, columns=columns)

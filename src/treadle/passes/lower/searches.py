@@ -4,8 +4,7 @@ that lowering does not know."""
 from collections.abc import Callable
 
 from treadle._native import (
-    CHUNK_NS,
-    LEAST_CHUNK_NS,
+    LEAST_CHUNK,
     choose_band,
     choose_grid,
     imbalance_factor,
@@ -33,9 +32,8 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 """The functions that expressions of sizes call, by the names that the binder knows."""
 
 __all__ = [
-    "CHUNK_NS",
     "FUNCTIONS",
-    "LEAST_CHUNK_NS",
+    "LEAST_CHUNK",
     "choose_band",
     "choose_grid",
     "imbalance_factor",

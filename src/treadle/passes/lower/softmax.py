@@ -6,7 +6,7 @@ from treadle import dtypes
 from treadle.graph.dim import ceil_div, equals, is_expression, maximum, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs
 from treadle.plan.kernels.softmax import (
@@ -43,13 +43,13 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     args: KernelArgs[int]
     if equals(width, 1):
         spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=not is_expression(n) and n <= lanes)
-        chunks, per_chunk = partition(outer, row_ns + each * n)
+        chunks, per_chunk = ctx.partition(outer, row_ns + each * n)
         args = SoftmaxRowsArgs(rows=outer, rows_per_chunk=per_chunk, n=n)
     else:
         spec = SoftmaxColumnsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe)
         columns = minimum(width, _COLUMNS)
         blocks = ceil_div(width, columns)
-        chunks, per_chunk = partition(outer * blocks, each * n * maximum(columns, lanes))
+        chunks, per_chunk = ctx.partition(outer * blocks, each * n * maximum(columns, lanes))
         args = SoftmaxColumnsArgs(
             units=outer * blocks, units_per_chunk=per_chunk, n=n, width=width, columns=columns, column_blocks=blocks
         )

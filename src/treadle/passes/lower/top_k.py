@@ -7,7 +7,7 @@ from treadle.graph.dim import maximum
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis
 from treadle.ops.sizes import known_sizes
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.top_k import TopKArgs, TopKSpec
@@ -30,7 +30,7 @@ def lower_top_k(node: Node, ctx: LowerContext) -> list[Call] | None:
     positions = rest[0] if rest else ctx.temporary(f"{values.name}.positions", dtypes.i64, values.static_shape)
     units = outer * inner
     cost = elements(shape) * _ELEMENT_NS + elements(values.static_shape) * _KEPT_NS
-    chunks, per_chunk = partition(units, cost / maximum(units, 1))
+    chunks, per_chunk = ctx.partition(units, cost / maximum(units, 1))
     spec = TopKSpec(dtype=x.known_dtype, largest=bool(node.attrs["largest"]))
     args = TopKArgs(units=units, units_per_chunk=per_chunk, count=count, size=size, inner=maximum(inner, 1))
     traffic = sum(nbytes(value) for value in (x, values, positions))

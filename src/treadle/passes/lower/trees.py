@@ -6,7 +6,7 @@ import numpy as np
 
 from treadle.graph.dim import equals
 from treadle.graph.node import Node
-from treadle.passes.lower.base import LowerContext, nbytes, partition
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.trees import TreesArgs, TreesSpec
@@ -25,7 +25,7 @@ def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
     targets, trees = y.static_shape[1], len(roots.data)
     steps = float(np.sum(roots.data[:, 1], dtype=np.int64)) + 2 * trees
     units = rows if not equals(targets, 0) else 0
-    chunks, per_chunk = partition(units, STEP_NS * steps)
+    chunks, per_chunk = ctx.partition(units, STEP_NS * steps)
     spec = TreesSpec(dtype=x.known_dtype, sum=y.known_dtype, missing=bool((nodes.data[:, 0] & 1).any()))
     return [
         ctx.call(

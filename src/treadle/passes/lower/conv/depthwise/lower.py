@@ -56,7 +56,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     planes, rows = shape.images * blocks, shape.out_size[0]
     flops = 2.0 * shape.multiply_adds
     total = ctx.flops_ns(flops, nbytes(x) + nbytes(out), EFFICIENCY)
-    partitioned = planes, rows, total
+    partitioned = planes, rows, total, ctx.machine.usual_chunk_ns
     known: Any = map(hint_of, partitioned)
     found = partition_planes(*known)
     planes_per_chunk = computed("planes.planes", lambda *_: found[0], partitioned, least=1)

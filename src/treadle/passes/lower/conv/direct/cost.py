@@ -100,7 +100,7 @@ def _partition(
     """
     total = ctx.flops_ns(2.0 * shape.multiply_adds / factors.rate(ctx.target), 0.0, EFFICIENCY)
     weights = 4 * elements(factors.weights.static_shape) // factors.each
-    args = units, groups, total, weights, x_bytes, ctx.machine.l3_shared_bytes_per_ns
+    args = units, groups, total, weights, x_bytes, ctx.machine.l3_shared_bytes_per_ns, ctx.machine.usual_chunk_ns
     known: Any = map(hint_of, args)
     found = partition_conv(*known)
     units_each = computed("conv.units", lambda *_: found[0], args, least=1)

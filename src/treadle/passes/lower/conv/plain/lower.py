@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle.graph.node import Node
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.conv.epilogue import bias_of
 from treadle.passes.lower.conv.row_major import row_epilogue
 from treadle.passes.lower.conv.shape import ConvShape
@@ -35,7 +35,7 @@ def lower_plain(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] |
     flops = 2.0 * shape.multiply_adds
     cost = ctx.flops_ns(flops, 0.0, _EFFICIENCY)
     units = shape.images * shape.outputs // at_once * shape.out_size[0]
-    chunks, per_chunk = partition(units, cost / units)
+    chunks, per_chunk = ctx.partition(units, cost / units)
     args = PlainConvArgs(
         units=units,
         units_per_chunk=per_chunk,

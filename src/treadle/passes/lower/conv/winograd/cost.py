@@ -142,7 +142,7 @@ def _request(method: Method, shape: ConvShape, target: Target, *, streamed: bool
         max(1.0 / (machine.l3_bytes_per_ns * machine.fma_ns), _streamed_byte(target)),
         _reread_byte(target, weight_bytes),
         machine.wake_ns / machine.fma_ns,
-        1.0 / machine.fma_ns,
+        machine.usual_chunk_ns / machine.fma_ns,
         machine.sums_in_flight,
     )
 
