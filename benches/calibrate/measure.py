@@ -21,8 +21,12 @@ _L3_ROOM = 4
 _LEAST_MEMORY_BYTES = 256 << 20
 """What is read from memory has so many bytes at least, and twice those of L3."""
 
-_TURNS = 100_000
-"""Of the loop that is one chunk of a step that two workers share: some tens of microseconds."""
+_TURNS = 30_000
+"""Of the loop that is one chunk of a step that two workers share: some ten microseconds. A helper comes before the
+caller has done both, and a clock that changes by a few percent hides little of the waiting."""
+
+_AT_ONCE = 3
+"""Runs right after each other that are timed; one before them does not count, since CPUs are slow after a pause."""
 
 _PAUSE = 400 * _native.DEFAULT_SPIN_US / 1e6
 """Seconds, 20 ms, after which workers sleep. They spin for DEFAULT_SPIN_US before; other programs may delay them."""
@@ -94,8 +98,8 @@ def _wake_ns(kernels: Kernels, rounds: int) -> tuple[float, float]:
     chunk, chunks = (_program(kernels.spin(), count) for count in (1, 2))
     alone = spinning = parked = float("inf")
     for _ in range(rounds):
-        alone = min(alone, _run(chunk, team))
-        spinning = min(spinning, *(_run(chunks, team) for _ in range(3)))
+        alone = min(alone, *[_run(chunk, team) for _ in range(_AT_ONCE + 1)][1:])
+        spinning = min(spinning, *[_run(chunks, team) for _ in range(_AT_ONCE + 1)][1:])
         time.sleep(_PAUSE)
         parked = min(parked, _run(chunks, team))
     return spinning - alone, parked - alone

@@ -38,14 +38,16 @@ _REACH = 6
 _MOST_LINES = 8
 """Cache lines that a turn of some 100 cycles can prefetch without taking longer."""
 
-_BYTES_WORTH_NS = 0.85
-"""The least bytes of weights for each ns of the prefetching call: they save as much as the call loses, 1 %."""
+_WORTH = 0.085
+"""The least time of reading weights from memory, which cores share, as a part of the prefetching call's time: less
+saves no more than the call loses."""
 
 
 def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
     """Has calls (in topological order) prefetch the large constants that later ones read. Results stay the same."""
     if not is_enabled("prefetch"):
         return
+    worth_bytes_per_ns = _WORTH * target.machine.memory_shared_bytes_per_ns
     for number, call in enumerate(calls):
         if call.spec is None or call.spec.family not in READERS:
             continue
@@ -55,7 +57,7 @@ def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
             if value.is_constant and LEAST_BYTES <= nbytes(value) <= most:
                 before = calls[max(0, number - _REACH) : number]
                 earlier = next((other for other in reversed(before) if hint_of(other.prefetch_channels)), None)
-                if earlier is not None and nbytes(value) >= _BYTES_WORTH_NS * hint_of(earlier.cost):
+                if earlier is not None and nbytes(value) >= worth_bytes_per_ns * hint_of(earlier.cost):
                     _prefetch(earlier, value)
 
 

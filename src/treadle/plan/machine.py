@@ -19,8 +19,9 @@ GENERIC = {"avx512": "generic-avx512", "avx2": "generic-avx2", "generic": "gener
 """Instruction set -> the model of CPUs that have no file of their own."""
 
 _CHUNK_MULTIPLY_ADDS = 60_000
-"""What a chunk of a long op is worth, in vector multiply-adds: a worker begins a chunk with arithmetic and memory traffic
-of its own, which a faster machine does faster. So an op has as many chunks on a machine that is faster in everything."""
+"""What a chunk of a long op is worth, in vector multiply-adds: a worker begins a chunk with arithmetic and memory
+traffic of its own, which a faster machine does faster. So an op has as many chunks on a machine that is faster in
+everything."""
 
 _ADVICE = "correct the file, or write one with `python -m benches.calibrate`"
 
@@ -31,7 +32,7 @@ class MachineModel:
 
     A figure is what kernels can expect, not a peak: `machines/README.md` says how each is measured. Sizes of caches and
     vector registers are those of `Target`. No pass reads `load_ns`, `store_ns`, `l2_latency_ns`, `chunk_ns`,
-    `line_ns` and `unpark_ns` so far.
+    `line_ns` and `unpark_ns`; the scheduler of the native core gets `wake_ns`, `unpark_ns` and `line_ns`.
 
     Attributes:
         name: The name of the file without its suffix.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.dtypes import i64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.kernels.inverse import InverseArgs, InverseSpec
 
@@ -23,7 +23,7 @@ def lower_inverse(node: Node, ctx: LowerContext) -> list[Call] | None:
     lanes = ctx.target.lanes(dtype)
     flops = 2.0 * size * size * (size + lanes)
     unit_ns = flops / (lanes * ctx.machine.flops_per_lane_ns * _EFFICIENCY)
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     return [
         ctx.call(
             node,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.dtypes import f32
 from treadle.graph.dim import ceil_div, equals, maximum, minimum
 from treadle.graph.node import Node
-from treadle.passes.lower.base import LowerContext, partition
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
 from treadle.plan.kernels.linear_attention import MOST_VECTORS, LinearAttentionArgs, LinearAttentionSpec
@@ -32,7 +32,7 @@ def lower_linear_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     products = readers + 1 + (factor is not None) + (rate is not None)
     flops = 2.0 * products * tokens * key * vectors * lanes
     unit_ns = flops / (lanes * ctx.machine.flops_per_lane_ns * _EFFICIENCY)
-    chunks, per_chunk = partition(units, unit_ns)
+    chunks, per_chunk = ctx.partition(units, unit_ns)
     return [
         ctx.call(
             node,

@@ -12,7 +12,7 @@ from treadle.graph.dim import at_least, hint_of, is_expression
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
-from treadle.passes.lower.base import Array, LowerContext, nbytes, partition
+from treadle.passes.lower.base import Array, LowerContext, nbytes
 from treadle.passes.lower.conv.epilogue import bias_of
 from treadle.passes.lower.conv.few_outputs.weights import pack_few_outputs
 from treadle.passes.lower.conv.row_major import row_epilogue
@@ -80,7 +80,7 @@ def lower_few_outputs(node: Node, shape: ConvShape, ctx: LowerContext) -> list[C
     steps = pixels * (blocks * shape.kernel[0] * shape.kernel[1] + _SUMMING)
     cost = ctx.flops_ns(2.0 * steps * lanes, nbytes(x) + nbytes(out), _EFFICIENCY)
     units = shape.images * shape.out_size[0]
-    chunks, per_chunk = partition(units, cost / units)
+    chunks, per_chunk = ctx.partition(units, cost / units)
     args = FewOutputsArgs(
         units=units,
         units_per_chunk=per_chunk,

@@ -29,7 +29,7 @@ _OUTPUT_COST = (0.7, 0.3)
 the second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
 _FACTOR_COST = 4.5
 """Cost of transforming one vector of a section's weights for one point."""
-_LINES_IN_FLIGHT = 24
+_LINES_IN_FLIGHT = 48
 """How many lines a core asks L3 or memory for at once while it multiplies."""
 LEAST_GAIN = 1.1
 """How many times faster than direct convolution the cost must be."""
