@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
@@ -65,7 +66,8 @@ treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_
 
 PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& tasks,
                         const std::vector<std::vector<std::int64_t>>& successors, const std::vector<PyBuffer>& buffers,
-                        std::int64_t arena_bytes, std::int64_t scratch_bytes, const std::vector<int>& max_workers) {
+                        std::int64_t arena_bytes, std::int64_t scratch_bytes, const std::vector<int>& max_workers,
+                        const PyHandOver& hand_over) {
     if (!max_workers.empty() && max_workers.size() != steps.size()) {
         throw std::invalid_argument("max_workers: wanted one number a step = " + std::to_string(steps.size()) +
                                     ", got " + std::to_string(max_workers.size()));
@@ -82,7 +84,7 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     std::vector<treadle::BufferSpec> buffer_specs;
     for (std::size_t i = 0; i < buffers.size(); ++i) buffer_specs.push_back(to_buffer(i, buffers[i]));
     auto program = std::make_unique<PyProgram>(std::move(step_specs), task_specs, successors, buffer_specs, arena_bytes,
-                                               scratch_bytes);
+                                               scratch_bytes, to_hand_over(hand_over));
     program->callables = std::move(callables);
     return program.release();
 }
@@ -223,6 +225,15 @@ treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
                                 ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
 }
 
+treadle::HandOver to_hand_over(const PyHandOver& figures) {
+    const auto [wake_ns, unpark_ns, line_ns] = figures;
+    for (const double ns : {wake_ns, unpark_ns, line_ns}) {
+        if (ns > 0 && std::isfinite(ns)) continue;
+        throw std::invalid_argument("hand_over: wanted finite numbers above 0, got " + std::to_string(ns));
+    }
+    return {wake_ns, unpark_ns, line_ns};
+}
+
 treadle::HostCall to_host_call(nb::object callable, std::vector<std::shared_ptr<PyObject>>& callables) {
     callables.push_back(shared_object(std::move(callable)));
     if (nb::isinstance<PyControlStep>(callables.back().get())) {
@@ -252,7 +263,8 @@ void bind_program(nb::module_& m) {
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
                           "An immutable DAG of tasks. The owner of the program keeps the memory of its constants alive.")
         .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("buffers"),
-             nb::arg("arena_bytes"), nb::arg("scratch_bytes"), nb::arg("max_workers") = std::vector<int>())
+             nb::arg("arena_bytes"), nb::arg("scratch_bytes"), nb::arg("max_workers") = std::vector<int>(),
+             nb::arg("hand_over") = kGenericHandOver)
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
              nb::arg("cancel").none() = nb::none(), nb::arg("own").none() = nb::none(),

@@ -83,7 +83,7 @@ ProgramTemplate* make_template(std::int64_t symbols, const Flat<std::int64_t, nb
                                const std::vector<PyTask>& tasks, std::vector<std::vector<std::int64_t>> successors,
                                const std::vector<PyBuffer>& buffers, Pairs rivals, std::int64_t scratch_bytes,
                                std::vector<std::int64_t> guards, std::vector<std::int64_t> requested,
-                               const std::vector<int>& max_workers) {
+                               const std::vector<int>& max_workers, const PyHandOver& hand_over) {
     if (!max_workers.empty() && max_workers.size() != steps.size()) {
         throw std::invalid_argument("max_workers: wanted one number a step = " + std::to_string(steps.size()) +
                                     ", got " + std::to_string(max_workers.size()));
@@ -111,6 +111,7 @@ ProgramTemplate* make_template(std::int64_t symbols, const Flat<std::int64_t, nb
     spec.scratch_bytes = scratch_bytes;
     spec.guards = std::move(guards);
     spec.requested = std::move(requested);
+    spec.hand_over = to_hand_over(hand_over);
     return new ProgramTemplate(
         treadle::Binder(symbols, copied(constants), to_operations(operations), copied(operands)), std::move(spec));
 }
@@ -206,7 +207,7 @@ void bind_template(nb::module_& m) {
         .def(nb::new_(&make_template), nb::arg("symbols"), nb::arg("constants"), nb::arg("operations"),
              nb::arg("operands"), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("buffers"),
              nb::arg("rivals"), nb::arg("scratch_bytes"), nb::arg("guards"), nb::arg("requested"),
-             nb::arg("max_workers") = std::vector<int>())
+             nb::arg("max_workers") = std::vector<int>(), nb::arg("hand_over") = kGenericHandOver)
         .def("evaluate", &evaluate, nb::arg("symbols"),
              "Return the sizes for the symbols' values. Raise BindingFailure if an operation fails or a guard does not hold.")
         .def("requested", &ProgramTemplate::requested, nb::arg("sizes"), "Return the values of the requested slots.")

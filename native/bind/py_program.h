@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,14 @@ using PyBuffer = std::pair<std::string, std::int64_t>;
 
 // to_buffer() returns buffer number `index` in the core's form. Throws std::invalid_argument for an unknown kind.
 treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer);
+
+// PyHandOver has the figures of a HandOver in their order.
+using PyHandOver = std::tuple<double, double, double>;
+inline const PyHandOver kGenericHandOver{treadle::HandOver().wake_ns, treadle::HandOver().unpark_ns,
+                                         treadle::HandOver().line_ns};
+
+// to_hand_over() returns it in the core's form. Throws std::invalid_argument unless all are finite and above 0.
+treadle::HandOver to_hand_over(const PyHandOver& figures);
 
 // PyControlStep is a branch or loop that a program may have as a step. It shows the programs of its bodies to Python's
 // cycle collector.

@@ -23,10 +23,10 @@ bool Scheduler::can_be_abandoned(const Context& run) const {
 // end_run(), on the caller's thread, reaches the run through the team.
 void Scheduler::abandon(Context& run) {
     const bool lent_in_use = run.caller->borrows_slot && !run.lent_permit_free;
-    permits_used_ -= run.ops - (lent_in_use ? 1 : 0);
+    capacity_.permits_used -= run.ops - (lent_in_use ? 1 : 0);
     // The permits of these ops include those that parts have returned already.
     for (Context* part : runs_) {
-        if (&outermost(*part) == &run && std::exchange(part->lent_permit_returned, false)) ++permits_used_;
+        if (&outermost(*part) == &run && std::exchange(part->lent_permit_returned, false)) ++capacity_.permits_used;
     }
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
@@ -38,7 +38,7 @@ void Scheduler::abandon(Context& run) {
             if (worker->host_run != &run) continue;
             worker->detached = shared_from_this();
             pthread_detach(worker->thread);
-            if (worker->slot >= 0) ++detached_slots_;
+            if (worker->slot >= 0) ++capacity_.detached;
             if (std::exchange(worker->is_resting, false)) resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
             detached_.push_back(std::move(worker));
         }
@@ -60,7 +60,7 @@ void Scheduler::end_detached_worker(Section& section, Worker& worker, Context& r
     const std::shared_ptr<Scheduler> self = std::move(worker.detached);
     const Block scratch = std::move(worker.scratch);
     std::unique_ptr<Context> last(--run.references == 0 ? &run : nullptr);
-    if (worker.slot >= 0) --detached_slots_;
+    if (worker.slot >= 0) --capacity_.detached;
     release_slot(worker);
     worker.slot = -1;
     const auto matches = [&](const auto& detached) { return detached.get() == &worker; };

@@ -1,7 +1,6 @@
 // Executing steps. Nothing here holds the scheduler's lock while a step executes.
 #include <algorithm>
 
-#include "treadle/cost.h"
 #include "treadle/fork.h"
 #include "treadle/scheduler.h"
 #include "treadle/trace.h"
@@ -71,8 +70,8 @@ void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, 
     if (traced && drawn > 0) record(run, worker, step, start, drawn);
 }
 
-bool is_worth_engine(const Task& task) {
-    return task.chunks > 1 && task.cost_ns >= 2 * kWorthCallingSpinnerNs;
+bool is_worth_engine(const Task& task, const HandOver& hand_over) {
+    return task.chunks > 1 && task.cost_ns >= 2 * hand_over.worth_calling_spinner_ns();
 }
 
 }  // namespace
@@ -193,7 +192,7 @@ std::size_t Scheduler::run_tasks_with_engine(Worker& caller, Context& run, std::
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
         const auto most = std::min<std::int64_t>({loop.width, run.program.max_workers(op.task), task.chunks});
         op.chunks.reset(task.chunks, most);
-        if (most > 1 && is_worth_engine(task) && loop.generation == fork_generation()) {
+        if (most > 1 && is_worth_engine(task, run.program.hand_over()) && loop.generation == fork_generation()) {
             run_op_with_engine(caller, op, {loop.engine, static_cast<int>(most), loop.generation});
         } else {
             execute_op(caller, op);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "treadle/chaos.h"
-#include "treadle/cost.h"
 #include "treadle/scheduler.h"
 #include "treadle/trace.h"
 
@@ -14,15 +13,9 @@ namespace {
 // A spinning worker checks its watch and the spin limit this often.
 constexpr std::chrono::milliseconds kLongestSpin{5};
 
-// If another process takes one of the CPUs, two threads of a team share the other, and a spinning worker keeps the
-// thread that it waits for from running. So after a spin that ran out during a run the next spins take this fraction of
-// the limit, except one in so many, until a spin is answered.
-constexpr unsigned kFutileSpinFraction = 16;
-constexpr unsigned kFutileSpinsPerProbe = 8;
-
 }  // namespace
 
-bool Scheduler::has_slot_for(const Worker& worker) const { return worker.borrows_slot || slots_.used() < max_slots(); }
+bool Scheduler::has_slot_for(const Worker& worker) const { return worker.borrows_slot || capacity().free_slots() > 0; }
 
 // Reserves a slot for `ns` for a caller whose run has just finished.
 void Scheduler::reserve_slot(std::int64_t ns) {
@@ -71,7 +64,7 @@ void Scheduler::return_loan(Worker& caller) {
 void Scheduler::return_permit(Context& run) {
     if (!std::exchange(run.lent_permit_free, false)) return;
     run.lent_permit_returned = true;
-    --permits_used_;
+    --capacity_.permits_used;
 }
 
 // Undoes return_loan() at the end of the caller's run. If no slot or permit is free, one too many is in use until the
@@ -82,22 +75,22 @@ void Scheduler::restore_loan(Worker& caller) {
         take_slot(caller);
     }
     caller.lender->slot = std::exchange(caller.slot, -1);
-    if (caller.lender->detached) ++detached_slots_;
-    if (caller.own_run->lent_permit_returned) ++permits_used_;
+    if (caller.lender->detached) ++capacity_.detached;
+    if (caller.own_run->lent_permit_returned) ++capacity_.permits_used;
 }
 
 bool Scheduler::may_spin(const Worker& worker, int slots_used) const {
     if (worker.role == Role::blocking) return false;
     if (worker.own_run != nullptr && worker.own_run->caller_waits) return false;
     if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // see spin_ns_
-    return worker.borrows_slot || slots_used + spinners_ < max_slots();
+    return worker.borrows_slot || capacity().may_spin(slots_used);
 }
 
 void Scheduler::become_idle(Section& section, Worker& worker) {
     worker.idle = true;
     (worker.role == Role::blocking ? idle_blocking_ : idle_).push_back(&worker);
     const bool spins = may_spin(worker, slots_.used());
-    if (spins && !worker.borrows_slot) ++spinners_;
+    if (spins && !worker.borrows_slot) ++capacity_.spinning;
     if (!spins) count_as_resting(worker);
     set_state(section, worker, spins ? State::spinning : State::parked);
     if (workers_.size() > worker_limit_) retire_surplus(section);
@@ -108,7 +101,7 @@ void Scheduler::leave_idle(Worker& worker) {
     worker.idle = false;
     std::erase(worker.role == Role::blocking ? idle_blocking_ : idle_, &worker);
     const State state = worker.state.load(std::memory_order_relaxed);  // written under the lock we hold
-    if (!worker.borrows_slot && state == State::spinning) --spinners_;
+    if (!worker.borrows_slot && state == State::spinning) --capacity_.spinning;
     if (state == State::parked) count_as_running(worker);
 }
 
@@ -193,7 +186,7 @@ bool Scheduler::revoke(Worker& worker) {
     if (worker.was_woken) note_woken(worker, false);
     worker.idle = true;
     idle_.insert(idle_.begin(), &worker);
-    if (spins && !worker.borrows_slot) ++spinners_;
+    if (spins && !worker.borrows_slot) ++capacity_.spinning;
     return true;
 }
 
@@ -230,18 +223,18 @@ void Scheduler::prepare_to_wake(Worker& worker) {
 // Notes whether a worker that was woken has helped; if not, other processes have the CPUs, or it was woken in vain.
 void Scheduler::note_woken(Worker& worker, bool in_time) {
     worker.was_woken = false;
-    worth_waking_ns_ = in_time ? std::max(worth_waking_ns_ / 2, kWorthWakingNs)
-                               : std::min(worth_waking_ns_ * 2, kMostWorthWakingNs);
+    wake_record_.note(in_time);
 }
 
 // Requests surplus spinning workers to park: runnable threads, spinning ones included, never exceed the slots.
 void Scheduler::park_surplus_spinners() {
-    for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && slots_.used() + spinners_ > max_slots(); ++i) {
+    const auto are_too_many = [this] { return capacity_.spinning > 0 && capacity_.spinning > capacity().free_slots(); };
+    for (std::size_t i = 0; i < idle_.size() && are_too_many(); ++i) {
         Worker& worker = *idle_[i];
         // Both relaxed: read and written under the lock; the spinning worker takes it in park() before it acts on this.
         if (worker.borrows_slot || worker.state.load(std::memory_order_relaxed) != State::spinning) continue;
         worker.state.store(State::park_requested, std::memory_order_relaxed);
-        --spinners_;
+        --capacity_.spinning;
     }
 }
 
@@ -282,14 +275,13 @@ void Scheduler::wait_for_work(Worker& worker) {
 
 void Scheduler::spin_or_park(Worker& worker, Clock::time_point began) {
     // Relaxed, partner: set_spin(). Loaded in every round, so that a change reaches spinning workers.
-    std::chrono::nanoseconds limit(spin_ns_.load(std::memory_order_relaxed));
-    if (worker.futile_spins % kFutileSpinsPerProbe != 0) limit /= kFutileSpinFraction;
+    const auto limit = worker.spin_record.limit(std::chrono::nanoseconds(spin_ns_.load(std::memory_order_relaxed)));
     const auto now = Clock::now();
     const auto left = limit - (now - began);
     if (left <= left.zero()) {
         park(worker);
     } else if (spin(worker, now + std::min<std::chrono::nanoseconds>(left, kLongestSpin))) {
-        worker.futile_spins = 0;
+        worker.spin_record.note_answered();
     } else if (left <= kLongestSpin) {
         park(worker);
     }
@@ -299,8 +291,8 @@ void Scheduler::park(Worker& worker) {
     const Section section(*this);
     switch (worker.state.load(std::memory_order_relaxed)) {  // written under the lock we hold
         case State::spinning:
-            if (!worker.borrows_slot) --spinners_;
-            if (!runs_.empty()) ++worker.futile_spins;
+            if (!worker.borrows_slot) --capacity_.spinning;
+            if (!runs_.empty()) worker.spin_record.note_futile();
             [[fallthrough]];
         case State::park_requested:
             if (worker.was_woken) note_woken(worker, false);

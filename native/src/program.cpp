@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "treadle/context.h"
-#include "treadle/cost.h"
 #include "treadle/fork.h"
 #include "treadle/team.h"
 
@@ -86,14 +85,15 @@ StepFailure::StepFailure(std::int32_t returned_code)
 
 Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-                 std::int64_t arena_bytes, std::int64_t scratch_bytes)
-    : Program(refer_to(steps), tasks, successors, buffers, arena_bytes, scratch_bytes) {}
+                 std::int64_t arena_bytes, std::int64_t scratch_bytes, const HandOver& hand_over)
+    : Program(refer_to(steps), tasks, successors, buffers, arena_bytes, scratch_bytes, hand_over) {}
 
 Program::Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-                 std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas,
-                 std::uint64_t id)
+                 std::int64_t arena_bytes, std::int64_t scratch_bytes, const HandOver& hand_over,
+                 std::shared_ptr<Arenas> arenas, std::uint64_t id)
     : id_(id != 0 ? id : next_program_id()),
+      hand_over_(hand_over),
       arenas_(arenas != nullptr ? std::move(arenas) : std::make_shared<Arenas>(false)) {
     set_memory(buffers, arena_bytes, scratch_bytes);
     add_steps(steps);
@@ -262,7 +262,8 @@ void Program::set_tasks(const std::vector<TaskSpec>& tasks) {
         const bool shared = task.step_count == 1 && !task.blocking;
         task.priority = priority;
         task.cost_ns = cost;
-        task.worth_sharing = cost - kStepElsewhereNs * static_cast<double>(task.step_count - 1) >= kWorthSharingNs;
+        const double elsewhere = hand_over_.step_elsewhere_ns() * static_cast<double>(task.step_count - 1);
+        task.worth_sharing = cost - elsewhere >= hand_over_.worth_sharing_ns();
         task.chunks = shared ? std::max<std::int64_t>(steps_[task.first_step].chunks, 1) : 1;
     }
 }
@@ -330,7 +331,7 @@ void Program::estimate_sharing() {
     independent_ns_ = std::max(0.0, total - critical_path_ns_);
     // The duration of a callable is unknown, so no work beside it counts as too small a part of the whole.
     const bool is_known = std::ranges::none_of(steps_, [](const Step& step) { return step.kernel == nullptr; });
-    worth_sharing_ns_ = std::max(2 * kWorthCallingSpinnerNs, is_known ? kWorthSharingPart * cost_ns_ : 0);
+    worth_sharing_ns_ = std::max(2 * hand_over_.worth_calling_spinner_ns(), is_known ? kWorthSharingPart * cost_ns_ : 0);
 }
 
 // Relaxed, partners: max_workers() and divisible_ns(). The threads that decide by them hold their scheduler's lock,

@@ -130,7 +130,8 @@ void ProgramTemplate::sort_tasks() {
     }
     parts.tasks = spec_.tasks;
     for (TaskSpec& task : parts.tasks) task.priority = 0;
-    const Program program(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors, parts.buffers, 0, 0);
+    const Program program(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors, parts.buffers, 0, 0,
+                          spec_.hand_over);
     order_.assign(program.order().begin(), program.order().end());
 }
 

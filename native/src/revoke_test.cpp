@@ -225,7 +225,7 @@ TREADLE_TEST(a_helper_that_comes_too_late_is_woken_less_often) {
     constexpr std::int64_t kOps = 80;
     Builder builder;
     for (std::int64_t i = 0; i < kOps; ++i) {
-        builder.add_kernel(add_one, {}, 2, 2.5 * kWorthWakingNs);
+        builder.add_kernel(add_one, {}, 2, 2.5 * HandOver().worth_waking_ns());
         if (i > 0) builder.link(i - 1, i);
     }
     const std::uint64_t before = stoppable.team.status().wake_ups;

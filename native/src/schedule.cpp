@@ -1,7 +1,6 @@
 // Decisions: which worker does what next. Everything here needs the scheduler's lock.
 #include <algorithm>
 
-#include "treadle/cost.h"
 #include "treadle/scheduler.h"
 #include "treadle/trace.h"
 
@@ -30,23 +29,19 @@ double Scheduler::remaining_shareable_ns(const Context& run) const {
     return shareable_ns(run) * (1 - static_cast<double>(run.finished_tasks) / total);
 }
 
-// Returns how many slots may be in use: the limit, or one more than are held if all holders rest or are detached.
-int Scheduler::max_slots() const {
-    return std::max(slot_limit_, detached_slots_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
-}
-
-// Returns how many workers hold slots and neither rest nor are detached.
-int Scheduler::working_count() const {
-    return slots_.used() - detached_slots_ - resting_.load(std::memory_order_relaxed);  // see resting_
+Capacity Scheduler::capacity() const {
+    Capacity now = capacity_;
+    now.slots_used = slots_.used();
+    now.resting = resting_.load(std::memory_order_relaxed);  // see resting_
+    return now;
 }
 
 int Scheduler::others_working_beside(const Worker& worker) const {
-    return working_count() - (worker.slot_holder->scheduler == this && worker.slot_holder->slot >= 0 ? 1 : 0);
+    return capacity().working() - (worker.slot_holder->scheduler == this && worker.slot_holder->slot >= 0 ? 1 : 0);
 }
 
-// If no other worker is working, the holders of the permits wait for other runs, so there is one permit more.
 bool Scheduler::has_permit_for(const Context& run, int others_working) const {
-    return run.lent_permit_free || permits_used_ < permit_limit_ || others_working <= 0;
+    return run.lent_permit_free || capacity_.has_permit(others_working);
 }
 
 bool Scheduler::can_start(const Context& run, int others_working) const {
@@ -60,7 +55,7 @@ Op* Scheduler::start_op(Context& run, std::uint32_t task) {
         run.lent_permit_free = false;
         op->holds_lent_permit = true;
     } else {
-        ++permits_used_;
+        ++capacity_.permits_used;
     }
     ++run.ops;
     ++run.workers;
@@ -72,21 +67,19 @@ bool Scheduler::is_starved(const Context& run) const {
     return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
 }
 
-// Returns when the run's turn ends because a later run of its priority starves, else kEndlessNs. A starving run that
-// has no less work left waits until this run is overdue: with turns it would end no sooner, and this run later. Parts
-// share the turns of the outermost run, which `run` must be.
-std::int64_t Scheduler::turn_end_ns(const Context& run) const {
-    std::int64_t end = kEndlessNs;
+// Returns when the run's turn ends because a later run of its priority starves, else kEndlessNs. Parts share the turns of
+// the outermost run, which `run` must be.
+std::int64_t Scheduler::end_of_turn(const Context& run) const {
+    Waiting behind = Waiting::nobody;
     const double left = remaining_ns(run);
-    const auto overdue = static_cast<std::int64_t>(std::min(kOverdue * run.program.cost_ns(), 0x1p62));
     for (auto other = std::find(runs_.begin(), runs_.end(), &run); other != runs_.end(); ++other) {
         if ((*other)->priority != run.priority || !is_starved(**other)) continue;
         const Context& whole = outermost(**other);
         if (&whole == &run) continue;
-        if (remaining_ns(whole) < left) return run.turn_began_ns + kTurnNs;
-        end = run.turn_began_ns + std::max(kTurnNs, overdue);
+        behind = remaining_ns(whole) < left ? Waiting::shorter_run : Waiting::runs;
+        if (behind == Waiting::shorter_run) break;
     }
-    return end;
+    return turn_end_ns(run.turn_began_ns, run.program.hand_over().fitted_ns(run.program.cost_ns()), behind);
 }
 
 // Queues the run behind those of its own priority and higher ones; a part right behind the run around it.
@@ -112,7 +105,7 @@ void Scheduler::begin_turn(Context& run) {
 void Scheduler::end_turn_if_over(Context& run) {
     const Context& whole = outermost(run);
     if (run.finished || whole.turn_began_ns == 0) return;
-    const std::int64_t end = turn_end_ns(whole);
+    const std::int64_t end = end_of_turn(whole);
     if (end == kEndlessNs || monotonic_ns() < end) return;  // most turns have no end: reads no clock for them
     std::vector<Context*> again;
     for (Context* other : runs_) {
@@ -129,9 +122,9 @@ void Scheduler::end_turn_if_over(Context& run) {
 // slots.
 bool Scheduler::must_yield_slot(const Worker& worker) const {
     if (worker.borrows_slot && (!worker.may_return_loan || worker.slot_holder->detached)) return false;
-    if (slots_.used() > max_slots()) return true;
+    if (capacity().free_slots() < 0) return true;
     if (worker.own_run == nullptr) return false;
-    if (worker.borrows_slot && permits_used_ > permit_limit_) return true;  // see restore_loan()
+    if (worker.borrows_slot && capacity_.permits_used > capacity_.permit_limit) return true;  // see restore_loan()
     const Context* const whole = &outermost(*worker.own_run);
     for (const Context* run : runs_) {
         if (run == whole || run == worker.own_run) return false;
@@ -147,13 +140,14 @@ bool Scheduler::leave_to_caller(const Context& run) const {
     if (!run.caller->idle || !is_spinning(*run.caller)) return false;
     const std::uint32_t task = run.ready.front();
     if (limits_of(run).intra_op > 1 && run.program.max_workers(task) > 1) return false;
-    return run.program.tasks()[task].cost_ns >= kWorthCallingSpinnerNs;
+    return run.program.tasks()[task].cost_ns >= run.program.hand_over().worth_calling_spinner_ns();
 }
 
-// Returns the open op in which one more worker saves most, if that is more than `min_gain_ns`, else null.
-Op* Scheduler::best_open_op(const Context& run, double min_gain_ns) const {
+// Returns the open op in which one more worker saves most, if that pays, else null.
+Op* Scheduler::best_open_op(const Context& run) const {
     if (run.is_cancelled()) return nullptr;  // written under the lock we hold
     Op* best = nullptr;
+    double min_gain_ns = run.program.hand_over().worth_sharing_ns();
     const int most = limits_of(run).intra_op;
     for (Op* op : run.open) {
         const int cap = std::min(most, run.program.max_workers(op->task));
@@ -166,12 +160,10 @@ Op* Scheduler::best_open_op(const Context& run, double min_gain_ns) const {
     return best;
 }
 
-// Returns whether a worker that would help a run which has a worker may use one of `free_slots`. It may not use a slot
-// that is reserved for a returning caller, unless helping saves much or the run is in host steps: else a worker of the
-// run will soon ask again, when its next short kernel ends.
+// Returns whether a worker that would help a run which has a worker may use one of `free_slots`.
 bool Scheduler::may_assign_helper(const Context& run, double gain_ns, int free_slots) {
-    if (free_slots <= 0) return false;
-    return gain_ns >= kWorthReservedSlotNs || run.in_host_steps >= run.workers || free_slots > reserved_slots();
+    const double fitted_gain_ns = run.program.hand_over().fitted_ns(gain_ns);
+    return may_use_free_slot(fitted_gain_ns, free_slots, reserved_slots(), run.in_host_steps >= run.workers);
 }
 
 // Returns the run whose next task the worker takes: a caller's own; else the first run that has a ready task. Among
@@ -186,7 +178,7 @@ Context* Scheduler::choose_run(const Worker& worker) {
         if (!can_start(*run, others)) continue;
         if (run->workers == 0) return run;
         if (first != nullptr || !run->program.tasks()[run->ready.front()].worth_sharing) continue;
-        if (may_assign_helper(*run, run->ready_ns / 2, max_slots() - slots_.used() + 1)) first = run;
+        if (may_assign_helper(*run, run->ready_ns / 2, capacity().free_slots() + 1)) first = run;
     }
     return first;
 }
@@ -197,9 +189,9 @@ Op* Scheduler::next_op(Worker& worker) {
     if (Context* run = choose_run(worker)) return start_op(*run, pop_ready(*run));
     for (Context* run : runs_) {
         if (worker.own_run != nullptr && run != worker.own_run) continue;
-        Op* const op = best_open_op(*run, kWorthSharingNs);
+        Op* const op = best_open_op(*run);
         if (op == nullptr) continue;
-        if (worker.own_run == nullptr && !may_assign_helper(*run, saved_ns(*op), max_slots() - slots_.used() + 1)) continue;
+        if (worker.own_run == nullptr && !may_assign_helper(*run, saved_ns(*op), capacity().free_slots() + 1)) continue;
         ++op->workers;
         ++run->workers;
         return op;
@@ -274,7 +266,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
             run.lent_permit_free = true;
             if (run.caller->lender != nullptr) return_permit(run);
         } else {
-            --permits_used_;
+            --capacity_.permits_used;
         }
         --run.ops;
         end_op(op);
@@ -332,7 +324,7 @@ void Scheduler::dispatch(Section& section) {
 }
 
 bool Scheduler::dispatch_start(Section& section, Context& run) {
-    if (!can_start(run, working_count())) return false;
+    if (!can_start(run, capacity().working())) return false;
     double gain = 0;
     if (run.workers > 0) {
         if (!run.program.tasks()[run.ready.front()].worth_sharing) return false;
@@ -345,7 +337,7 @@ bool Scheduler::dispatch_start(Section& section, Context& run) {
 }
 
 bool Scheduler::dispatch_join(Section& section, Context& run) {
-    Op* op = best_open_op(run, kWorthSharingNs);
+    Op* op = best_open_op(run);
     if (op == nullptr) return false;
     Worker* worker = choose_worker(section, run, saved_ns(*op));
     if (worker == nullptr) return false;
@@ -356,7 +348,7 @@ bool Scheduler::dispatch_join(Section& section, Context& run) {
 }
 
 void Scheduler::dispatch_blocking(Section& section) {
-    while (!blocking_queue_.empty() && blocking_ops_ < permit_limit_) {
+    while (!blocking_queue_.empty() && blocking_ops_ < capacity_.permit_limit) {
         const auto [run, task] = blocking_queue_.front();
         Worker* worker = nullptr;
         if (!idle_blocking_.empty()) {

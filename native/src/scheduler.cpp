@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "treadle/cost.h"
 #include "treadle/fork.h"
 #include "treadle/trace.h"
 
@@ -36,10 +35,9 @@ LastRun& last_run() {
     return last;
 }
 
-// Returns how long a slot is reserved for the caller of this run after its end.
-std::int64_t reservation_ns(const Context& run) {
-    const double part_ns = kReservationPart * run.program.cost_ns();
-    return static_cast<std::int64_t>(std::clamp(part_ns, kMinReservationNs, kMaxReservationNs));
+// Returns how long a slot is reserved for the caller of the run after its end.
+std::int64_t reserved_ns_after(const Context& run) {
+    return reservation_ns(run.program.hand_over().fitted_ns(run.program.cost_ns()));
 }
 
 int next_team_id() {
@@ -69,14 +67,14 @@ Limits Scheduler::limits_of(const Context& run) const {
 }
 
 void Scheduler::update_limits() {
-    slot_limit_ = std::max(limits_.intra_op, limits_.inter_op);
-    permit_limit_ = limits_.inter_op;
+    capacity_.slot_limit = std::max(limits_.intra_op, limits_.inter_op);
+    capacity_.permit_limit = limits_.inter_op;
     for (const Context* run : runs_) {
         const Limits limits = limits_of(*run);
-        slot_limit_ = std::max({slot_limit_, limits.intra_op, limits.inter_op});
-        permit_limit_ = std::max(permit_limit_, limits.inter_op);
+        capacity_.slot_limit = std::max({capacity_.slot_limit, limits.intra_op, limits.inter_op});
+        capacity_.permit_limit = std::max(capacity_.permit_limit, limits.inter_op);
     }
-    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(slot_limit_ - 1));
+    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(capacity_.slot_limit - 1));
 }
 
 void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
@@ -154,7 +152,7 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
 void Scheduler::end_run(Section& section, Context& run, Worker& caller) {
     if (caller.lender != nullptr) restore_loan(caller);
     release_slot(caller);
-    if (!run.nested) last_run() = {id_, monotonic_ns(), reservation_ns(run), caller.returns_soon};
+    if (!run.nested) last_run() = {id_, monotonic_ns(), reserved_ns_after(run), caller.returns_soon};
     std::erase(runs_, &run);
     run.caller = nullptr;
     caller.own_run = nullptr;
@@ -185,7 +183,7 @@ bool Scheduler::can_run_serially(const Context& run, const Worker& caller) const
 // slot and one permit. Returns when the run has finished, or when its remaining tasks are queued for the parallel path.
 void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     const bool lent = std::exchange(run.lent_permit_free, false);
-    if (!lent) ++permits_used_;
+    if (!lent) ++capacity_.permits_used;
     run.ops = 1;
     run.serial = true;
     begin_turn(run);
@@ -193,11 +191,11 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // incremented under the lock we hold
-        const std::int64_t until_ns = turn_end_ns(outermost(run));
+        const std::int64_t until_ns = end_of_turn(outermost(run));
         section.unlock();
         done = run_tasks_serially(caller, run, done, epoch, until_ns);
         section.lock();
-        if (!lent) --permits_used_;
+        if (!lent) --capacity_.permits_used;
         run.lent_permit_free = lent;
         run.ops = 0;
         run.finished_tasks = done;
@@ -205,7 +203,7 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
         end_turn_if_over(run);
         if (!can_run_serially(run, caller)) break;
         run.lent_permit_free = false;
-        if (!lent) ++permits_used_;
+        if (!lent) ++capacity_.permits_used;
         run.ops = 1;
     }
     run.serial = false;
@@ -279,7 +277,7 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
     if (!run.abandoned) run.program.reclaim_arena(run);
-    if (!run.nested && run.caller->returns_soon) reserve_slot(reservation_ns(run));
+    if (!run.nested && run.caller->returns_soon) reserve_slot(reserved_ns_after(run));
     if (run.caller->idle) dismiss(section, *run.caller);
 }
 
@@ -358,7 +356,7 @@ Status Scheduler::status() {
     status.blocking = static_cast<int>(blocking_.size());
     status.abandoned = static_cast<int>(detached_.size());
     status.slots = slots_.used();
-    status.spinning = spinners_;
+    status.spinning = capacity_.spinning;
     status.runs = static_cast<int>(runs_.size());
     status.wake_ups = wake_ups_;
     status.pin_fault = pin_fault_;

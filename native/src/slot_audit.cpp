@@ -21,7 +21,7 @@ void require(bool holds, const char* rule, const char* team) {
 }  // namespace
 
 void SlotAudit::begin(const Scheduler& scheduler) {
-    runnable_ = scheduler.slots_.used() + scheduler.spinners_;
+    runnable_ = scheduler.slots_.used() + scheduler.capacity_.spinning;
     engine_slots_ = scheduler.audit_counts_.engine_slots;
     loans_restored_ = scheduler.audit_counts_.loans_restored;
     // In this order: what begins to rest between the two is counted twice rather than not at all.
@@ -58,9 +58,9 @@ void SlotAudit::check(const Scheduler& scheduler) const {
         require(run->caller->slot >= 0 || waits_for_part(*run->caller), "a run on the serial path has no slot", team);
     }
     require(holders == scheduler.slots_.used(), "the slots in use are not those that workers hold", team);
-    require(spinners == scheduler.spinners_, "the spinning workers are not those that are counted", team);
+    require(spinners == scheduler.capacity_.spinning, "the spinning workers are not those that are counted", team);
     const auto rested = static_cast<int>(counts.resting_begun.load(std::memory_order_relaxed) - resting_begun_);
-    const int most = std::max(scheduler.slot_limit_, scheduler.detached_slots_ + resting_ + rested + 1);
+    const int most = std::max(scheduler.capacity_.slot_limit, scheduler.capacity_.detached + resting_ + rested + 1);
     const auto restored = static_cast<int>(counts.loans_restored - loans_restored_);
     require(holders + spinners <= std::max(most, runnable_ + restored), "more threads may run than there are slots", team);
 }

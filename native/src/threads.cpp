@@ -11,7 +11,6 @@
 
 #include "treadle/affinity.h"
 #include "treadle/chaos.h"
-#include "treadle/cost.h"
 #include "treadle/scheduler.h"
 #include "treadle/trace.h"
 

@@ -156,6 +156,7 @@ class Program:
     estimated ns). tasks: (first step, number of steps, priority, blocking). successors: those of each task.
     buffers: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
     max_workers: caps how many workers may share each step (0: no cap); empty for none.
+    hand_over: wake_ns, unpark_ns and line_ns of the machine model that costs are of (default: the generic one).
     A callable gets the addresses of its operands as one tuple, with the GIL, and its chunks must be 1.
     The owner of the program keeps the memory of constants alive. Raises ValueError that names the faulty entry, what is
     allowed, and its value.
@@ -163,7 +164,7 @@ class Program:
     def __init__(
         self, steps: Sequence[_Step], tasks: Sequence[tuple[int, int, float, bool]],
         successors: Sequence[Sequence[int]], buffers: _Buffers, arena_bytes: int, scratch_bytes: int,
-        max_workers: Sequence[int] = ()
+        max_workers: Sequence[int] = (), hand_over: tuple[float, float, float] = ...
     ) -> None: ...  # fmt: skip
     def run(
         self, team: Team, bound: list[Any], intra_op: int = 0, inter_op: int = 0, priority: int = 0,
@@ -271,7 +272,7 @@ class ProgramTemplate:
     of steps, blocking). successors: those of each task. buffers: ("arena", slot of the size in bytes), ("constant",
     address) or ("bound", index into run's `bound`). rivals: pairs of buffers in the arena that must not overlap.
     scratch_bytes: a slot. guards: slots that must not hold 0. requested: slots whose values requested() returns.
-    max_workers: as in Program.
+    max_workers and hand_over: as in Program.
 
     Any thread may use it. Raises ValueError that names the faulty entry, what is allowed, and its value.
     """
@@ -280,7 +281,7 @@ class ProgramTemplate:
         steps: Sequence[tuple[int | None, _Operands, Sequence[int], int, int]],
         tasks: Sequence[tuple[int, int, bool]], successors: Sequence[Sequence[int]], buffers: _Buffers,
         rivals: Sequence[tuple[int, int]], scratch_bytes: int, guards: Sequence[int], requested: Sequence[int],
-        max_workers: Sequence[int] = ()
+        max_workers: Sequence[int] = (), hand_over: tuple[float, float, float] = ...
     ) -> None: ...  # fmt: skip
     def evaluate(self, symbols: Sequence[int]) -> Sizes:
         """Return the sizes for the symbols' values.
@@ -423,10 +424,7 @@ def imbalance_factor(chunks: int) -> float:
     """Return the time of `chunks` (at least 1) relative to perfect balance, averaged over usual numbers of workers."""
 
 def units_per_chunk(units: int, ns_per_unit: float, chunk_ns: float, multiple: int = 1) -> int:
-    """Return the units of a chunk, a multiple of `multiple`; 1 if there are no units.
-
-    A chunk of a long op is worth about `chunk_ns`, here and below.
-    """
+    """Return the units of a chunk, a multiple of `multiple` (1 without units). A long op's are worth `chunk_ns`."""
 
 def choose_grid(
     blocks: int, panels: int, batches: int, block_ns: float, a_bytes: float, b_bytes: float, l2: int, copies: bool,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "treadle/arenas.h"
+#include "treadle/cost.h"
 #include "treadle/mutex.h"
 #include "treadle/prefetch.h"
 
@@ -132,13 +133,13 @@ public:
     // Throws std::invalid_argument whose text names the faulty entry, what is allowed, and its value.
     Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-            std::int64_t arena_bytes, std::int64_t scratch_bytes);
+            std::int64_t arena_bytes, std::int64_t scratch_bytes, const HandOver& hand_over = {});
     // Likewise. Programs with the same `arenas` share them; null: the program has its own. `id` is an id of
     // next_program_id() that programs with the same steps share; 0: the program gets its own.
     Program(std::span<const StepRef> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
-            std::int64_t arena_bytes, std::int64_t scratch_bytes, std::shared_ptr<Arenas> arenas = nullptr,
-            std::uint64_t id = 0);
+            std::int64_t arena_bytes, std::int64_t scratch_bytes, const HandOver& hand_over,
+            std::shared_ptr<Arenas> arenas = nullptr, std::uint64_t id = 0);
     ~Program();
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
@@ -186,6 +187,8 @@ public:
     std::size_t arenas() const;
 
     std::uint64_t id() const { return id_; }
+    // hand_over() returns the costs, on the machine that the estimates are for, of handing its work to other threads.
+    const HandOver& hand_over() const { return hand_over_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
     // constant_pointers() returns the pointers of all steps, flat; null for those that depend on the run.
     const std::vector<void*>& constant_pointers() const { return constant_pointers_; }
@@ -233,6 +236,7 @@ private:
     void check_bound(std::span<void* const> bound) const;
 
     std::uint64_t id_;
+    HandOver hand_over_;
     std::size_t arena_bytes_ = 0;
     std::size_t scratch_bytes_ = 0;
     std::size_t bound_count_ = 0;

@@ -34,6 +34,7 @@ struct TemplateSpec {
     std::int64_t scratch_bytes = 0;       // slot
     std::vector<std::int64_t> guards;     // slots that must not hold 0
     std::vector<std::int64_t> requested;  // slots of sizes that the caller wants; none may be negative
+    HandOver hand_over;                   // see Program::hand_over()
 };
 
 // Location says where an output lies: in which bound memory, counted from the first after the inputs, and from which
@@ -85,8 +86,8 @@ public:
         Parts parts;
         compute(parts, sizes, outputs, max_workers, hosts);
         return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
-                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_,
-                                            shares_id ? program_id_ : 0);
+                                            parts.buffers, parts.arena_bytes, parts.scratch_bytes, spec_.hand_over,
+                                            arenas_, shares_id ? program_id_ : 0);
     }
 
     // Rebinding is what a program needs to be bound to one combination of sizes after another. One thread uses it at a
@@ -197,7 +198,8 @@ std::unique_ptr<AnyProgram> ProgramTemplate::bind(Rebinding& rebinding, std::spa
     const Parts& parts = rebinding.parts_;
     compute(rebinding.parts_, rebinding.sizes_, outputs, max_workers, {});
     return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
-                                        parts.buffers, parts.arena_bytes, parts.scratch_bytes, arenas_, program_id_);
+                                        parts.buffers, parts.arena_bytes, parts.scratch_bytes, spec_.hand_over, arenas_,
+                                        program_id_);
 }
 
 }  // namespace treadle

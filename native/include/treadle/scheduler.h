@@ -15,7 +15,7 @@
 
 #include "treadle/cancel.h"
 #include "treadle/context.h"
-#include "treadle/cost.h"
+#include "treadle/policy.h"
 #include "treadle/engine.h"
 #include "treadle/mutex.h"
 #include "treadle/slot_audit.h"
@@ -141,8 +141,7 @@ private:
     // schedule.cpp: which work goes to which worker. All need the lock.
     double shareable_ns(const Context& run) const;
     double remaining_shareable_ns(const Context& run) const;
-    int max_slots() const;
-    int working_count() const;
+    Capacity capacity() const;
     int others_working_beside(const Worker& worker) const;
     bool has_permit_for(const Context& run, int others_working) const;
     bool can_start(const Context& run, int others_working) const;
@@ -150,7 +149,7 @@ private:
     bool may_assign_helper(const Context& run, double gain_ns, int free_slots);
     Context* choose_run(const Worker& worker);
     Op* next_op(Worker& worker);
-    Op* best_open_op(const Context& run, double min_gain_ns) const;
+    Op* best_open_op(const Context& run) const;
     void leave_op(Section& section, Op& op);
     template <typename Matches>
     Worker* revoke_one(const Matches& matches);
@@ -165,7 +164,7 @@ private:
     bool must_yield_slot(const Worker& worker) const;
     bool leave_to_caller(const Context& run) const;
     bool is_starved(const Context& run) const;
-    std::int64_t turn_end_ns(const Context& run) const;
+    std::int64_t end_of_turn(const Context& run) const;
     void enqueue_run(Context& run);
     void begin_turn(Context& run);
     void end_turn_if_over(Context& run);
@@ -179,7 +178,6 @@ private:
     Worker* worker_for_waiting(Context& run);
     int unpark_workers(Section& section, int most);
     int missing_workers(const Context& run);
-    bool is_worth_waking(double saved_ns);
     void unpark_for_run(Section& section, const Context& run, double saved_ns);
     void unpark_for_short_runs(Section& section, const Context& run);
 
@@ -253,13 +251,9 @@ private:
     std::string thread_fault_;    // of the last attempt to start a compute worker; empty if it succeeded
     std::int64_t retry_start_ns_ = 0;  // no compute worker is started before this time
     Limits limits_;
-    int slot_limit_ = 1;    // the largest limit of the team and of the runs in progress
-    int permit_limit_ = 1;  // the same of inter_op alone
+    Capacity capacity_;  // without what slots_ and resting_ count: see capacity()
     Slots slots_;
-    int permits_used_ = 0;  // by ops in progress, without those on lent permits
     int blocking_ops_ = 0;
-    int spinners_ = 0;        // spinning workers, without nested callers
-    int detached_slots_ = 0;  // held by detached_
     // How many holders of slots rest. Detached workers are not counted, but nested callers on their slots are until
     // they end, which is soon. It is changed under the lock of the team in which the holder waits, and relaxed
     // everywhere. A worker that has added to it takes this team's lock next, in dispatch_while_resting(), so what the
@@ -269,10 +263,7 @@ private:
     std::deque<std::int64_t> reservations_;  // ends of the times for which slots are reserved, earliest first
     double forgone_ns_ = 0;  // what help would have saved in runs too short for it, since such runs last got a worker
     std::uint64_t wake_ups_ = 0;  // see Status
-    // What help must save before a worker is woken for it: more after each worker that came too late. While it is
-    // more than kWorthWakingNs, what help would have saved without a worker is added up.
-    double worth_waking_ns_ = kWorthWakingNs;
-    double unhelped_ns_ = 0;
+    WakeRecord wake_record_;
     bool closing_ = false;
     bool has_left_threads_ = false;  // shut_down() left threads in host steps: close() has nothing to do
     std::deque<Context*> runs_;      // in the order in which they are served: by priority, then by turn

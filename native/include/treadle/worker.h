@@ -12,6 +12,7 @@
 #include "treadle/clock.h"
 #include "treadle/fp_mode.h"
 #include "treadle/memory.h"
+#include "treadle/policy.h"
 #include "treadle/watch.h"
 
 namespace treadle {
@@ -71,7 +72,7 @@ struct Worker {
     Context* current_run = nullptr;  // the run whose host step this thread is in
     std::int64_t iteration = -1;     // of the runs that the step calls, if it is in a loop; see Context::iteration
     Watch watch;
-    unsigned futile_spins = 0;  // in a row, while runs were in progress
+    SpinRecord spin_record;
     pthread_t thread{};
 };
 

@@ -24,7 +24,7 @@ from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
 from treadle.runtime.control_form import FORMS
 from treadle.runtime.data_stage import AHEAD, Ahead, DataStage, StageForm
-from treadle.runtime.executable import ControlLayout, Executable, Layout, StageLayout, Step
+from treadle.runtime.executable import ControlLayout, Executable, HandOver, Layout, StageLayout, Step
 from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.program_template import (
     ControlTemplate,
@@ -190,6 +190,7 @@ def _plan_record(layout: Layout | TemplateLayout, numbers: _Numbers) -> dict[str
         "successors": list(layout.successors),
         "buffers": [(kind, numbers.constants[at] if kind == "constant" else at) for kind, at in layout.buffers],
         "scratch": layout.scratch_bytes,
+        "hand_over": list(layout.hand_over),
         **own,
     }
 
@@ -274,6 +275,7 @@ class _Restored:
                 failures=FAILURES,
                 isa=self.target.isa,
                 kept=self.resources,
+                hand_over=HandOver(*record["hand_over"]),
             )
         return Layout(
             steps=[
@@ -293,6 +295,7 @@ class _Restored:
             failures=FAILURES,
             isa=self.target.isa,
             kept=self.resources,
+            hand_over=HandOver(*record["hand_over"]),
         )
 
     def _body(self, body: int | str | Mapping[str, Any]) -> int | StoredStep | ControlLayout | StageLayout:

@@ -15,9 +15,10 @@ from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan, with_bodies
 from treadle.plan.status import FAILURES
+from treadle.plan.target import Target
 from treadle.runtime import libraries
 from treadle.runtime.control_form import BranchForm, ControlForm, LoopForm
-from treadle.runtime.executable import ControlLayout, Executable, Layout, PythonStep, StageLayout, Step
+from treadle.runtime.executable import ControlLayout, Executable, HandOver, Layout, PythonStep, StageLayout, Step
 from treadle.runtime.outputs import ArraySpec, SizedSpec
 from treadle.runtime.python_calls import Caller
 from treadle.runtime.python_step import PythonCall
@@ -60,7 +61,13 @@ def _layout(plan: Plan, resources: Resources) -> Layout:
         failures=FAILURES,
         isa=plan.target.isa,
         kept=resources,
+        hand_over=hand_over_of(plan.target),
     )
+
+
+def hand_over_of(target: Target) -> HandOver:
+    """Returns what handing work to another thread takes on `target`."""
+    return HandOver(*(getattr(target.machine, figure) for figure in HandOver._fields))
 
 
 def successors_of(plan: Plan) -> list[list[int]]:

@@ -6,7 +6,15 @@ import math
 from collections.abc import Callable, Iterable
 
 from treadle.codegen.artifact_record import Resources
-from treadle.codegen.assemble import buffers_of, control_form, python_call, sizes_of, specs_of, successors_of
+from treadle.codegen.assemble import (
+    buffers_of,
+    control_form,
+    hand_over_of,
+    python_call,
+    sizes_of,
+    specs_of,
+    successors_of,
+)
 from treadle.codegen.build import build_kernels
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.graph.shape import is_open
@@ -83,6 +91,7 @@ def _layout(plan: Plan, facts: Facts, resources: Resources) -> TemplateLayout:
         failures=FAILURES,
         isa=plan.target.isa,
         kept=resources,
+        hand_over=hand_over_of(plan.target),
     )
 
 

@@ -105,6 +105,17 @@ class Step(NamedTuple):
     caps: Mapping[str, int]
 
 
+class HandOver(NamedTuple):
+    """What handing work to another thread takes on the machine that costs are estimated for.
+
+    Its figures are those of the machine model with these names, by default the generic one's.
+    """
+
+    wake_ns: float = 1000.0
+    unpark_ns: float = 20_000.0
+    line_ns: float = 100.0
+
+
 class Layout(NamedTuple):
     """The parts of an executable.
 
@@ -125,6 +136,7 @@ class Layout(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
+    hand_over: HandOver = HandOver()
 
 
 class Code(NamedTuple):
@@ -381,6 +393,7 @@ def _program_of(
         arena_bytes=layout.arena_bytes,
         scratch_bytes=layout.scratch_bytes,
         max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
+        hand_over=layout.hand_over,
     )
     caps = [step.caps for step in layout.steps]
     detachable = any(is_detachable(body) for body in callables)

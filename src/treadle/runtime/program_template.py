@@ -13,7 +13,7 @@ from treadle.errors import KernelError
 from treadle.graph.node import smallest_cap
 from treadle.lru import LRU
 from treadle.runtime.control_form import ControlForm, TemplateBody
-from treadle.runtime.executable import Body, Code, Executable, Part, PythonStep, Stage, is_detachable
+from treadle.runtime.executable import Body, Code, Executable, HandOver, Part, PythonStep, Stage, is_detachable
 from treadle.runtime.outputs import OutputForm, OutputPool, Outputs, SizedSpec
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
@@ -89,7 +89,7 @@ class TemplateLayout(NamedTuple):
         rivals: Pairs of buffers in the arena, by number, that must not overlap.
         scratch_bytes: A slot.
         outputs: The outputs, in their order.
-        failures: As in Layout, like `isa` and `kept`.
+        failures: As in Layout, like `isa`, `kept` and `hand_over`.
     """
 
     symbols: int
@@ -108,6 +108,7 @@ class TemplateLayout(NamedTuple):
     failures: Mapping[int, tuple[type[KernelError], str]]
     isa: str
     kept: object
+    hand_over: HandOver = HandOver()
 
 
 class ProgramTemplate:
@@ -139,6 +140,7 @@ class ProgramTemplate:
                 slot for output in layout.outputs if isinstance(output, OutputTemplate) for slot in output.shape
             ],
             max_workers=[smallest_cap(own.values()) for own in caps],
+            hand_over=layout.hand_over,
         )
         PROGRAMS.register(self, self._native.program_id, self._code.labels)
         self._form = OutputForm(layout.outputs)
