@@ -16,6 +16,7 @@ from treadle.cli.commands.convert import convert_command
 from treadle.cli.commands.explain import explain
 from treadle.cli.commands.inspect import inspect
 from treadle.cli.commands.run import run
+from treadle.cli.commands.simulate import simulate
 from treadle.cli.commands.sweep import sweep
 from treadle.cli.commands.threads import threads
 from treadle.cli.commands.tune import tune
@@ -28,7 +29,7 @@ def treadle_command() -> None:
     """Run models on CPUs with one team of threads for both levels of parallelism."""
 
 
-for command in (run, tune, sweep, explain, compare_command, convert_command, check, inspect, threads):
+for command in (run, tune, sweep, explain, simulate, compare_command, convert_command, check, inspect, threads):
     treadle_command.add_command(command)
 
 

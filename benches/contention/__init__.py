@@ -1,0 +1,1 @@
+"""Engines on CPUs that other programs use too."""

@@ -1,0 +1,1 @@
+"""Models on more cores than there are, by simulation."""
