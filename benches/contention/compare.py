@@ -11,9 +11,9 @@ Each engine runs in a process of its own; rounds are interleaved, and processes 
 treadle has nothing set. Rivals are ONNX Runtime and OpenVINO with one thread and with one for each CPU, and treadle's
 kernels on oneTBB's arena; the best of their settings counts, for each figure by itself. Figures are medians over rounds
 of the round's median and 99th percentile of latency; the throughput of a single client is one over its mean latency.
-`of ideal` is the median latency over the one of a run alone times CPUs over the share of the CPUs that an engine gets
-which never waits for a thread without a CPU: 1.5 of 2 beside one busy thread. With a quota the mean latency stands
-there: runs within the quota take no longer, the others wait for the next period.
+`of ideal` is the mean latency over the one of a run alone times CPUs over the share of the CPUs that an engine gets
+which never waits for a thread without a CPU: 1.5 of 2 beside one busy thread. Medians would hide runs that wait: a run
+that meets a busy thread, or the end of its quota, takes several times as long as another.
 """
 
 from __future__ import annotations
@@ -136,8 +136,7 @@ def row(model: str, share: Share, figures: dict[str, dict[str, float]], alone: d
     if alone is None:
         return [*cells, "-"]
     cpus = os.cpu_count() or 1
-    which = "median_ms" if share.quota is None else "mean_ms"
-    return [*cells, f"{mine[which] / (alone[which] * cpus / share.ideal(cpus)):.2f}"]
+    return [*cells, f"{mine['mean_ms'] / (alone['mean_ms'] * cpus / share.ideal(cpus)):.2f}"]
 
 
 def main() -> int:

@@ -54,7 +54,7 @@ def test_each_instruction_set_has_a_generic_model(isa: str) -> None:
         ("[60.0, ", "[true, ", "call_ns: wanted a number above 0"),
         ("[60.0, ", "[nan, ", "call_ns: wanted a number above 0"),
         ("[60.0, ", "[inf, ", "call_ns: wanted a number above 0"),
-        ('[60.0, "fitted"]', "60.0", "call_ns: wanted [number, one of fitted, neighbour, assumed], got 60.0"),
+        ('[60.0, "fitted"]', "60.0", "call_ns: wanted [number, one of fitted, scaled, assumed], got 60.0"),
         ('[60.0, "fitted"]', '[60.0, "guessed"]', "call_ns: wanted [number, one of"),
         ('[60.0, "fitted"]', "[60.0, [1]]", "call_ns: wanted [number, one of"),
         ("l3_share = [1.0", "l3_share = [1.5", "l3_share: wanted a number above 0 and at most 1, got 1.5"),
