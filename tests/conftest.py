@@ -129,7 +129,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither use nor fill the user's cache of kernels; they share one, also with pytest's other processes."""
+    """Tests neither use nor fill the user's cache of kernels; they share one, also with pytest's other processes.
+
+    Small models are compiled in this process, as in each that has loaded LLVM.
+    """
+    import llvmlite.binding  # noqa: F401
+
     before = os.environ.get("TREADLE_CACHE")
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

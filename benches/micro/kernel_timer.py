@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.target import Target
 from treadle.provider import Provider
+from treadle.records import dataclass
 from treadle.runtime import libraries
 
 _REPEAT = """

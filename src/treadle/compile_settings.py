@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from treadle import forking, knobs
 from treadle.codegen.artifact import artifact_key, load_artifact
 from treadle.codegen.artifact_record import Artifact
+from treadle.codegen.compile_process import is_waiting
 from treadle.codegen.out_of_process import compile_more, load_or_compile
 from treadle.frontends import LIBRARIES, ONNX
 from treadle.frontends.model_source import ModelForm, ModelSource
 from treadle.immutable import immutable
 from treadle.open_plans import RestPlans
-from treadle.plan_store import PlanStore
+from treadle.plan_store import Apart, PlanStore
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.runner import Runner
 from treadle.runtime.signature import Interface
@@ -31,6 +32,11 @@ Progress = Callable[[int, int], None]
 
 COMPILED_APART = (".pb", ".pbtxt", ".pt2")
 """The suffixes of files of other front ends than ONNX's that are compiled in a child process: they declare shapes."""
+
+
+MOST_STARTS = 2
+"""Children that runs of one session start. A session whose sizes need plan after plan then compiles them itself: LLVM
+and the model are loaded once for all of them."""
 
 
 class CompileCounter:
@@ -58,6 +64,22 @@ class CompileCounter:
             self._outer = outer
             counted = self.count
         outer.add(counted)
+
+
+class _Apart:
+    """Has a child compile what runs of a session need; starts few children for that."""
+
+    def __init__(self, compile_: Apart) -> None:
+        self._compile = compile_
+        self._starts = 0
+
+    def __call__(self, wanted: Mapping[str, Any]) -> bool:
+        """Return whether a child has compiled `wanted`."""
+        if not is_waiting():
+            if self._starts == MOST_STARTS:
+                return False
+            self._starts += 1
+        return self._compile(wanted)
 
 
 @immutable
@@ -115,7 +137,7 @@ class CompileSettings:
         is_template: bool,
     ) -> PlanStore:
         """Return the store of the plans of a model whose artifact is `key`, that of the plan `main`."""
-        apart = None if key is None else partial(self.compile_apart, source, key)
+        apart = None if key is None else _Apart(partial(self.compile_apart, source, key))
         return PlanStore(key, source, self.target, interface, caps, main, is_template=is_template, apart=apart)
 
     def _compiled_apart(self, source: ModelSource | ModelForm) -> Path | bytes | None:

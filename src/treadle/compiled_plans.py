@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from treadle.plan.bound import bound
 from treadle.plan.call import Call
 from treadle.plan.control_flow import Rest
 from treadle.plan.plan import Plan
+from treadle.records import dataclass
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.data_stage import DataStage
 from treadle.runtime.executable import Body, Executable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from treadle.passes.base import Math, PassContext
 from treadle.passes.pipeline import infer, make_portable
 from treadle.passes.regions import first_region
 from treadle.passes.specialize import specialize, specialize_open
+from treadle.records import dataclass
 
 MOST_BYTES = (1 << 31) - (1 << 20)
 """A larger model has its weights in a file beside it: protobuf reads at most 2 GiB."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -46,6 +46,7 @@ from treadle.passes.stage_bodies import Findings
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
+from treadle.records import dataclass
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.data_stage import Ahead as Stages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from treadle.graph.shape import StaticShape
 from treadle.open_plans import OpenModel, sizes_of
 from treadle.passes.skip_padding.in_the_way import InTheWay
 from treadle.plan_store import PlanStore, Restored, StoredPlan, tokens_name
+from treadle.records import dataclass
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.padded_texts import PaddedTexts, is_mask
 from treadle.runtime.plans import Runnable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from treadle.codegen.artifact import load_artifact
 from treadle.codegen.artifact_record import NO_NOTES, Artifact
 from treadle.frontends.model_source import ModelForm, ModelSource
 from treadle.graph.shape import StaticShape
+from treadle.records import dataclass
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable

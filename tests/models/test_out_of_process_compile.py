@@ -20,6 +20,7 @@ import pytest
 import treadle
 from tests.models import small
 from tests.unit.frontends.tensorflow.graphs import Writer
+from treadle import compile_settings
 from treadle.codegen import artifact, cache, compile_process, host, llvm_host
 from treadle.compile import runner_of
 from treadle.errors import ModelError, RunTimeoutError
@@ -165,6 +166,47 @@ def test_bytes_that_cannot_be_written_are_compiled_in_process(
     assert session.run(inputs)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(opened[0])
+
+
+_SMALL_SCRIPT = """
+import sys, numpy, treadle
+if {has_llvm}:
+    import llvmlite.binding
+session = treadle.Session({path!r})
+session.run({{"x": numpy.ones((2, 3), numpy.float32)}})
+print(session.compiles, *{{"onnx", "treadle.driver"}} & sys.modules.keys())
+"""
+
+
+@pytest.mark.parametrize("has_llvm", [False, True])
+def test_small_models_are_compiled_in_a_process_that_has_loaded_llvm(tmp_path: Path, has_llvm: bool) -> None:
+    """
+    Others have a child for them, too, and then neither passes nor onnx in memory.
+    """
+    w = small.ModelWriter()
+    y = w.op("Relu", "x")
+    onnx.save(w.model({"x": (small.FLOAT, [2, 3])}, {y: (small.FLOAT, [2, 3])}), tmp_path / "small.onnx")
+    program = _SMALL_SCRIPT.format(has_llvm=has_llvm, path=str(tmp_path / "small.onnx"))
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert sorted(found.split()) == (["1", "onnx", "treadle.driver"] if has_llvm else ["0"])
+
+
+def test_runs_start_few_children(tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A session that compiles for size after size does so itself after some. A child that waits may always be asked.
+    """
+    path, feeds = tmp_path / "model.onnx", {"x": np.ones((1, 1, 256), np.float32)}
+    onnx.save(few_fit(), path)
+    monkeypatch.setattr(compile_settings, "MOST_STARTS", 0)
+    session = treadle.Session(path)
+    compile_process.end_waiting()
+    session.run(feeds)
+    assert (session.compiles, len(started)) == (1, 1)
+
+    other = treadle.Session(path, math="exact")
+    other.run(feeds)
+    assert (other.compiles, len(started)) == (0, 2)
 
 
 _SCRIPT = """

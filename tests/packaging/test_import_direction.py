@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
     {"lru"},
     {"knobs", "forking", "provider"},
     {"dtypes", "optimisations", "scarce_memory"},
-    {"errors", "immutable"},
+    {"errors", "immutable", "records"},
 ]
 """From top to bottom. A module imports its own part and parts of lower layers, nothing beside or above."""
 

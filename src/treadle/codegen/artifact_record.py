@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from treadle.graph.open_dims import NOTHING, Bounds, OpenDims
 from treadle.immutable import immutable
 from treadle.plan.status import FAILURES
 from treadle.plan.target import Target
+from treadle.records import dataclass
 from treadle.runtime.control_form import FORMS
 from treadle.runtime.data_stage import AHEAD, Ahead, DataStage, StageForm
 from treadle.runtime.executable import ControlLayout, Executable, HandOver, Layout, StageLayout, Step

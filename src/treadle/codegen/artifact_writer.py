@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.packed import SMALLEST, moved, same_bits
 from treadle.plan.plan import Buffer, Plan, with_bodies
+from treadle.records import dataclass
 from treadle.runtime.mapped_images import map_image
 from treadle.runtime.python_step import is_storable
 

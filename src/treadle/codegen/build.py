@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -13,6 +13,7 @@ from treadle.codegen.cache import kernel_key, open_cache
 from treadle.codegen.link import LinkedCode, LinkError
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 Progress = Callable[[int, int], None]
 

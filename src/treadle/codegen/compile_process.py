@@ -118,6 +118,13 @@ def ask_description() -> str | None:
     return found if isinstance(found, str) else None
 
 
+def is_waiting() -> bool:
+    """Return whether a child waits that a request would go to."""
+    surroundings = _surroundings()
+    with _lock:
+        return any(child.surroundings == surroundings for child in _idle)
+
+
 def _answer(message: Any, file: int | None, progress: Progress | None) -> Any:
     surroundings = _surroundings()
     child = _taken(surroundings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from treadle.plan.target import Target
 from treadle.runtime import interpreter
 
 MIN_BYTES = 1 << 16
-"""Smaller models are compiled in this process: most of them take less time than starting another Python."""
+"""Smaller models are compiled in this process once it has loaded LLVM: that takes less time than starting a child."""
 
 
 def load_or_compile(
@@ -37,8 +38,8 @@ def load_or_compile(
     """Returns the artifact of `model` (a file, a folder or bytes), compiled by a child process if it is not stored yet.
 
     Returns None if the caller has to compile: TREADLE_OUT_OF_PROCESS is off, the cache folder cannot hold the artifact,
-    the model is small, an earlier compile stored no artifact, or the child cannot start or fails (compiling in this
-    process then raises the error). `settings` are the session's, `options` those of the front end;
+    the model is small and LLVM is loaded, an earlier compile stored no artifact, or the child cannot start or fails
+    (compiling in this process then raises the error). `settings` are the session's, `options` those of the front end;
     `progress(done, total)` is called as kernels are compiled.
     """
     artifact = load_artifact(key, target)
@@ -85,7 +86,7 @@ def _is_eligible(model: Path | bytes, name: str) -> bool:
         size = len(model) if isinstance(model, bytes) else _size(model)
     except OSError:
         return False
-    if size < MIN_BYTES:
+    if size < MIN_BYTES and "llvmlite.binding" in sys.modules:
         return False
     with open_cache() as cache:
         return (

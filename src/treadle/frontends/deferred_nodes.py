@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from treadle import dtypes
@@ -13,6 +13,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.ops.deferred import Build, DeferredNodes
 from treadle.ops.op import Array, Info
+from treadle.records import dataclass
 
 
 class NeedsShapeError(Unsupported):

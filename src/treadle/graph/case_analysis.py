@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from treadle.errors import KernelError, LimitError, ShapeError
 from treadle.graph.dim import Atom, DimExpr, hint_of
 from treadle.graph.facts import Facts, normal
 from treadle.graph.terms import Terms
+from treadle.records import dataclass
 
 MOST_CASES = 64
 """The most combinations of answers that are tried."""

@@ -6,9 +6,8 @@ output shape) and the epilogue of a producing op (operand 0 is the producer's re
 inputs of the node that broadcast to its output shape).
 """
 
-from dataclasses import dataclass
-
 from treadle.dtypes import DType
+from treadle.records import dataclass
 
 Number = float | int | bool
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.graph.dim import Atom, DimExpr, RealExpr, split_constant, symbols_of
 from treadle.graph.reals import bits_of_number, number_of_bits, single_number
 from treadle.graph.terms import text_of
+from treadle.records import dataclass
 
 REAL_OPS: dict[str, Callable[..., Any]] = {
     "add": operator.add,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from treadle.immutable import immutable
+from treadle.records import dataclass
 
 
 class Bounds(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from treadle.errors import InternalError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Info
+from treadle.records import dataclass
 
 
 @dataclass(slots=True)

@@ -8,11 +8,11 @@ or output has. SECURITY.md states the principle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.errors import LimitError, ShapeError
 from treadle.graph.shape import MAX_RANK
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle import dtypes
@@ -14,6 +13,7 @@ from treadle.graph.shape import StaticShape, elements, text
 from treadle.ops.bodies import infer_body, run_body
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import dims, operand, present
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

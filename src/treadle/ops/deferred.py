@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treadle import dtypes
@@ -16,6 +15,7 @@ from treadle.ops.bodies import infer_body, run_body
 from treadle.ops.info_keys import key_of
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import present
+from treadle.records import dataclass
 
 Build = Callable[[Sequence[Info]], Graph]
 """Returns a graph with an input for each operand, of known shape. Raises ModelError if operands do not fit.

@@ -6,7 +6,6 @@ Integer arithmetic wraps. `div`, `mod` and `fmod` of integers by zero raise Kern
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from treadle.ops.cast import cast_array
 from treadle.ops.op import Array, Attrs, Evaluate, Infer, Info
 from treadle.ops.operands import dims, operand, present, result
 from treadle.plan.status import DIVISION_BY_ZERO, FAILURES
+from treadle.records import dataclass
 
 Domain = Literal["any", "number", "float", "integer", "bool", "scalar"]
 

@@ -5,12 +5,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 MODES = ("nearest", "linear", "cubic")
 COORDINATE_MODES = (

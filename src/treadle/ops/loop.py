@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from treadle.graph.shape import elements, text
 from treadle.ops.bodies import infer_body, run_body
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import absent_or, dims, numbers, operand, optional, present
+from treadle.records import dataclass
 from treadle.runtime.control import check_run
 
 

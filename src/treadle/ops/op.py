@@ -1,13 +1,13 @@
 """What an op must provide: a shape rule and a NumPy reference."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treadle.dtypes import DType
 from treadle.graph.shape import StaticShape
+from treadle.records import dataclass
 
 Attrs = dict[str, Any]
 Array = np.ndarray[Any, Any]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from treadle.graph.shape import StaticShape, elements, normalize_axis, text
 from treadle.ops.interpolation import COORDINATE_MODES, MODES, NEAREST_MODES, AxisWeights, axis_weights
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import absent_or, dims, numbers, operand, optional, present, result, widened
+from treadle.records import dataclass
 
 _FEW = 64
 """Factors whose numerator is at most this have few bits."""

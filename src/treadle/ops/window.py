@@ -1,13 +1,13 @@
 """Sliding windows: the arithmetic that convolution and pooling share."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from treadle.errors import ShapeError
 from treadle.graph.dim import at_least, ceil_div, maximum, minimum
 from treadle.graph.shape import StaticShape, text
+from treadle.records import dataclass
 
 SAME = ("same_upper", "same_lower")
 """In place of pads: as many as give ceil(size / stride) results; of an odd number one more at the end, or at the

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from treadle.graph.graph import Graph
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 Math = Literal["fast", "exact"]
 Precision = Literal["f32", "bf16"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from treadle import dtypes
 from treadle.dtypes import DType
@@ -20,6 +19,7 @@ from treadle.passes.infer_shapes import info_of
 from treadle.passes.match import replace
 from treadle.passes.regions import first_region, is_planned
 from treadle.passes.specialize import copied, copy_graph, copy_node
+from treadle.records import dataclass
 
 Rewrite = Callable[[Graph], Graph]
 """Rewrites a graph in place and returns it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.errors import TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -21,6 +19,7 @@ from treadle.passes.stage_bodies import (
     numbers_or_none,
 )
 from treadle.passes.stage_names import Dims, SizeNames
+from treadle.records import dataclass
 from treadle.runtime.data_stage import BranchForm
 
 

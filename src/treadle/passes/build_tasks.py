@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.graph.dim import hint_of
 from treadle.graph.value import Value
 from treadle.passes.choose_kernels import Lowered
 from treadle.plan.call import Call
 from treadle.plan.plan import Task
+from treadle.records import dataclass
 
 _TINY = 8.0
 """Calls that take less than so many wake-ups are run together with their only neighbour."""

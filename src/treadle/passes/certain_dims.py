@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from treadle.errors import TreadleError
 from treadle.graph.case_analysis import CaseAnalysis
@@ -12,6 +11,7 @@ from treadle.graph.shape import StaticShape
 from treadle.ops.certain import certain_body
 from treadle.ops.op import Info
 from treadle.passes.specialize import copy_graph, numbers_of, reals_of, set_numbers
+from treadle.records import dataclass
 
 _DEEP = 4
 """In how many graphs inside one another, the outermost one included, each node is inferred for itself."""

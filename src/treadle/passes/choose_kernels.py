@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from treadle.plan.kernels.copy_bytes import CopyBytesArgs, CopyBytesSpec
 from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
+from treadle.records import dataclass
 from treadle.runtime.control import check_compile
 
 PYTHON_NS = 20_000.0

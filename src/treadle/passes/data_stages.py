@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treadle import dtypes
@@ -25,6 +24,7 @@ from treadle.passes.regions import first_region, is_known, is_planned, returns_s
 from treadle.passes.specialize import copied, copy_node, specialize_open
 from treadle.passes.stage_bodies import Findings, Search, numbers_or_none, outer_dims
 from treadle.passes.stage_names import Dims, SizeNames
+from treadle.records import dataclass
 from treadle.runtime.data_stage import BranchForm, DataStage, LoopForm
 
 NUMBERS: dict[str, tuple[int, ...]] = {

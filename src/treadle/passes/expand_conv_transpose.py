@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, sweep
+from treadle.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

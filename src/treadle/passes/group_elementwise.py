@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.order import topological
@@ -13,6 +11,7 @@ from treadle.ops.operands import BYTES
 from treadle.passes.base import Limits, PassContext
 from treadle.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
 from treadle.passes.match import join_names
+from treadle.records import dataclass
 
 _OF_A_BYTE = 4
 """How many times as long a program of one byte may be: if its result is a byte too, it becomes a table."""

@@ -8,9 +8,9 @@ they all may run at the same time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 MAX_ORDERED_CALLS = 1 << 14
 """In a section of more calls than this none counts as preceding another: their order would not fit in memory."""

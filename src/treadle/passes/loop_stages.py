@@ -4,7 +4,6 @@ counts their iterations."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from treadle.errors import TreadleError
 from treadle.graph.dim import equals, hint_of, is_expression, maximum, minimum
@@ -28,6 +27,7 @@ from treadle.passes.stage_bodies import (
     outer_dims,
 )
 from treadle.passes.stage_names import Dims, SizeNames
+from treadle.records import dataclass
 from treadle.runtime.data_stage import LoopForm
 
 _MOST_TRIES = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from treadle import knobs
 from treadle.errors import GraphError, InternalError
@@ -14,6 +14,7 @@ from treadle.graph.text import print_graph
 from treadle.graph.verify import verify
 from treadle.ops.table import arity
 from treadle.passes.base import Pass, PassContext
+from treadle.records import dataclass
 from treadle.runtime.control import check_compile
 
 Steps = Sequence[tuple[Pass, str]]

@@ -7,7 +7,7 @@ other. So sharing adds no order: it never takes parallelism away.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from treadle.errors import LimitError
 from treadle.graph.graph import Graph
@@ -20,6 +20,7 @@ from treadle.plan.call import Call
 from treadle.plan.first_fit import first_fit
 from treadle.plan.packed import kept
 from treadle.plan.plan import Buffer, Home, Place
+from treadle.records import dataclass
 
 MAX_ARENA = 1 << 40
 

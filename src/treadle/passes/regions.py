@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.dtypes import string
 from treadle.errors import GraphError
@@ -13,6 +12,7 @@ from treadle.graph.shape import Shape, is_static, normalize_axis
 from treadle.graph.value import Value
 from treadle.passes.specialize import copied, copy_node
 from treadle.plan.packed import kept
+from treadle.records import dataclass
 
 
 @dataclass(slots=True)

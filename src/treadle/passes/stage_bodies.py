@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from treadle import dtypes
@@ -23,6 +23,7 @@ from treadle.passes.match import source
 from treadle.passes.pipeline import infer
 from treadle.passes.specialize import copied, copy_node, specialize_open
 from treadle.passes.stage_names import Dims, SizeNames
+from treadle.records import dataclass
 
 Changing = list[dict[int, int]]
 """The axes of each value that a loop carries which change, and a sample size of each; 0: there is none."""

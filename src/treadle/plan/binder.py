@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from treadle.errors import InternalError
 from treadle.graph.dim import Atom, DimExpr, RealExpr
 from treadle.graph.guard import Guard
+from treadle.records import dataclass
 
 OPS = (
     "add", "sub", "mul", "floordiv", "min", "max", "is_zero", "is_negative", "not",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
 from treadle.plan.control_flow import Branch, Loop, Rest
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
+from treadle.records import dataclass
 
 if TYPE_CHECKING:
     from treadle.plan.plan import Plan

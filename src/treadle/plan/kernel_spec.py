@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import count
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+
+from treadle.records import dataclass
 
 T = TypeVar("T")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from treadle.errors import MachineFileError
+from treadle.records import dataclass
 
 FOLDER = Path(__file__).parent.parent / "machines"
 """The files of the package: one for each kind of CPU, and a generic one for each instruction set."""

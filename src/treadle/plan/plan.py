@@ -1,7 +1,7 @@
 """Plans: kernel calls grouped into tasks, and where every value lives."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -12,6 +12,7 @@ from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
 from treadle.plan.call import Call
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 
 class Home(Enum):

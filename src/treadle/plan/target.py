@@ -1,10 +1,9 @@
 """The machine that kernels are generated for."""
 
-from dataclasses import dataclass
-
 from treadle.dtypes import DType
 from treadle.errors import MachineFileError
 from treadle.plan.machine import GENERIC, MachineModel, machine_model
+from treadle.records import dataclass
 
 LINE = 64
 """Bytes of a cache line, in which lowerings and kernels count what they ask for ahead."""

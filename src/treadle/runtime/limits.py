@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from treadle import _native
 from treadle.errors import ThreadSettingError
+from treadle.records import dataclass
 from treadle.runtime.topology import Topology
 
 MOST = _native.MAX_THREADS

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from treadle.errors import RunError
+from treadle.records import dataclass
 from treadle.runtime.control import check_run
 from treadle.runtime.executable import is_detachable
 from treadle.runtime.python_calls import Caller, call_for_node

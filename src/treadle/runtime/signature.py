@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.immutable import immutable
+from treadle.records import dataclass
 from treadle.runtime.text import decode_strings
 
 Array = np.ndarray[Any, Any]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from treadle import _native
+from treadle.records import dataclass
 from treadle.runtime.executable import FUNCTION_NS, Body, Layout, Step
 from treadle.runtime.outputs import ArraySpec, OutputPool, SizedSpec
 from treadle.runtime.python_step import view

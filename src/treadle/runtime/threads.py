@@ -16,13 +16,14 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from treadle import _native, forking
 from treadle.errors import TreadleError
+from treadle.records import dataclass
 from treadle.runtime import backends, providers
 from treadle.runtime.limits import MOST, Setting, checked, chosen, from_environment
 from treadle.runtime.pinning import checked_cpus, cpus_from_environment, usable

@@ -6,11 +6,12 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from treadle.errors import SettingsFileError, ThreadSettingError
+from treadle.records import dataclass
 from treadle.runtime.limits import MOST, Setting, checked, chosen
 from treadle.runtime.report import cpu
 from treadle.runtime.topology import Topology

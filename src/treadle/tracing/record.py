@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
 from treadle import _native, forking
 from treadle.errors import InputError, TreadleError
+from treadle.records import dataclass
 from treadle.tracing.registry import PROGRAMS
 
 

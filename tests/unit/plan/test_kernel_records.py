@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import field, fields, is_dataclass, make_dataclass, replace
-from types import ModuleType
+from dataclasses import fields, is_dataclass, replace
+from types import ModuleType, new_class
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from treadle.graph.expr import Expr, Step
 from treadle.passes.lower import cumulative as cumulative_lowering
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs, T
 from treadle.plan.kernels.cumulative import CumulativeArgs, CumulativeSpec
+from treadle.records import dataclass
 
 _EXAMPLES: dict[Any, Any] = {
     int: 3,
@@ -113,9 +114,9 @@ def test_records_take_no_positional_values(spec_type: type[KernelSpec], args_typ
 def _variant(rename: dict[str, str]) -> type[KernelArgs[Any]]:
     """CumulativeArgs in another order, with some fields renamed."""
     names = [rename.get(each.name, each.name) for each in reversed(fields(CumulativeArgs))]
-    return make_dataclass(
-        "Variant", [(name, Any, field()) for name in names], bases=(KernelArgs[T],), frozen=True, kw_only=True
-    )
+    content = {"__annotations__": dict.fromkeys(names, Any), "__module__": __name__}
+    kind = new_class("Variant", (KernelArgs[T],), exec_body=lambda found: found.update(content))
+    return dataclass(frozen=True, kw_only=True)(kind)
 
 
 def _cumsum() -> SingleNode:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import lane_mask
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

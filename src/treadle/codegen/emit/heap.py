@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from llvmlite import ir
@@ -12,6 +11,7 @@ from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.lanes import repeat_while
 from treadle.codegen.emit.loops import when
 from treadle.codegen.emit.types import I64
+from treadle.records import dataclass
 
 Entry = TypeVar("Entry")
 

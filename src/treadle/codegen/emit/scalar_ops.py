@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -22,6 +21,7 @@ from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.emit.math_base import absolute
 from treadle.codegen.emit.vectors import binary_intrinsic, like, unary_intrinsic
 from treadle.dtypes import DType, boolean
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

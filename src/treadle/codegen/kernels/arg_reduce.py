@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
@@ -13,6 +11,7 @@ from treadle.codegen.emit.types import I32, I64, lanes_of
 from treadle.codegen.emit.vectors import splat
 from treadle.dtypes import DType, i64
 from treadle.plan.kernels.arg_reduce import ArgReduceArgs, ArgReduceSpec
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ product reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from llvmlite import ir
@@ -31,6 +30,7 @@ from treadle.codegen.kernels.softmax import divisor, finite
 from treadle.dtypes import DType, bf16, i64
 from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
+from treadle.records import dataclass
 
 _POWERS = 4
 """Vectors of scores whose powers are computed side by side."""

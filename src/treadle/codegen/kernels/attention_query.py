@@ -8,7 +8,6 @@ there, so results have the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -25,6 +24,7 @@ from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.softmax import divisor, finite
 from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, AttentionSpec
+from treadle.records import dataclass
 
 _WIDTHS = (8, 4, 2, 1)
 """Vectors of the result that are summed side by side, as many as are left."""

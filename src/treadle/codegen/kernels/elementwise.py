@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
@@ -14,6 +12,7 @@ from treadle.codegen.kernels.expr import emit_expr, given_values, load_value, st
 from treadle.codegen.kernels.fold import each_vector
 from treadle.graph.expr import Expr
 from treadle.plan.kernels.elementwise import ElementwiseArgs, ElementwiseSpec, FlatElementwiseArgs, FlatElementwiseSpec
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

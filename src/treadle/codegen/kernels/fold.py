@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -17,6 +16,7 @@ from treadle.codegen.emit.types import lanes_of
 from treadle.codegen.emit.vectors import constant, take, zeros
 from treadle.dtypes import DType, f32, f64
 from treadle.plan.kernels.reduce import FOLDED_ROWS, FOLDED_VECTORS
+from treadle.records import dataclass
 
 _UNROLL = 4
 """Vectors that are folded side by side."""

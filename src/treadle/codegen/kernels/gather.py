@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -24,6 +23,7 @@ from treadle.plan.kernels.gather import (
 )
 from treadle.plan.status import INDEX_OUT_OF_RANGE
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 
 def checked_index(k: Kernel, indices: ir.Value, at: Index, wide: bool, size: ir.Value) -> ir.Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.convert import convert
@@ -15,6 +13,7 @@ from treadle.codegen.kernels.fold import Fold, Rows, fold_columns
 from treadle.codegen.kernels.gather import Table
 from treadle.codegen.kernels.reduce import store_result
 from treadle.plan.kernels.gather_reduce import GatherReduceArgs, GatherReduceSpec
+from treadle.records import dataclass
 
 
 def emit_gather_reduce(k: Kernel, spec: GatherReduceSpec) -> None:

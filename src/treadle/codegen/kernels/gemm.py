@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llvmlite import ir
 
@@ -27,6 +27,7 @@ from treadle.codegen.kernels.remainders import Remainders
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.register_block import FINISHED_TOGETHER
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -18,6 +17,7 @@ from treadle.codegen.kernels.remainders import Remainders
 from treadle.dtypes import DType
 from treadle.plan.kernels.register_block import UNROLL, shared_lines
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 _ROWS_A_POINTER = 3
 """Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""

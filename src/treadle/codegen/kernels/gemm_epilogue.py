@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llvmlite import ir
 
@@ -16,6 +16,7 @@ from treadle.codegen.kernels.expr import emit_expr, given_values, load_value, st
 from treadle.dtypes import DType
 from treadle.plan.kernels.epilogue import EpilogueSpec
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 _SHORT_STEPS = 8
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -19,6 +18,7 @@ from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import I64
 from treadle.codegen.kernels.gemm_block import RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

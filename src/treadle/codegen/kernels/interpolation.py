@@ -6,7 +6,6 @@ Operations and their order are those of `ops.interpolation`, in f64, so that tab
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -20,6 +19,7 @@ from treadle.codegen.emit.types import DOUBLE, I64
 from treadle.codegen.emit.vectors import like
 from treadle.dtypes import f64, i64
 from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
+from treadle.records import dataclass
 
 
 def emit_interpolation(k: Kernel, spec: InterpolationSpec) -> None:

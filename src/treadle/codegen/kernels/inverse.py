@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -16,6 +15,7 @@ from treadle.codegen.emit.vectors import constant, lane_numbers, like, multiply_
 from treadle.dtypes import i64
 from treadle.plan.kernels.inverse import VECTORS, InverseArgs, InverseSpec
 from treadle.plan.status import SINGULAR
+from treadle.records import dataclass
 
 
 def emit_inverse(k: Kernel, spec: InverseSpec) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -14,6 +13,7 @@ from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, sto
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.dtypes import f32
 from treadle.plan.kernels.linear_attention import LinearAttentionArgs, LinearAttentionSpec
+from treadle.records import dataclass
 
 Vectors = Sequence[ir.Value]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -15,6 +14,7 @@ from treadle.codegen.emit.rows import copy_row, fill_row, word
 from treadle.codegen.emit.types import I64
 from treadle.dtypes import DType, i64
 from treadle.plan.kernels.lookup import LookupArgs, LookupSpec
+from treadle.records import dataclass
 
 
 def emit_lookup(k: Kernel, spec: LookupSpec) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.heap import Heap
@@ -21,6 +19,7 @@ from treadle.plan.kernels.non_max_suppression import (
     SuppressBoxesArgs,
     SuppressBoxesSpec,
 )
+from treadle.records import dataclass
 
 
 def emit_suppress_boxes(k: Kernel, spec: SuppressBoxesSpec) -> None:

@@ -7,7 +7,7 @@ state before they are stored. So a time step is one pass over the packed weights
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llvmlite import ir
 
@@ -23,6 +23,7 @@ from treadle.codegen.kernels.recurrent_cell import CELL, CELLS, Phase
 from treadle.dtypes import i8, i64
 from treadle.plan.kernels.recurrent import PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
+from treadle.records import dataclass
 
 Masks = Sequence["ir.Value | None"]
 """For each vector of a tile the lanes that have a hidden unit; None: all."""

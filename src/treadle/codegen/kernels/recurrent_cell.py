@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from llvmlite import ir
@@ -13,6 +12,7 @@ from treadle.codegen.emit.math_exp import sigmoid, tanh
 from treadle.codegen.emit.scalar_ops import extreme
 from treadle.codegen.emit.vectors import like, multiply_add
 from treadle.dtypes import DType
+from treadle.records import dataclass
 
 CELL = 2
 """The buffer of an lstm's cells."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -18,6 +17,7 @@ from treadle.codegen.kernels.expr import load_value, store_value
 from treadle.dtypes import i32, i64
 from treadle.plan.kernels.roi_align import MOST_SAMPLES, RoiAlignArgs, RoiAlignSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

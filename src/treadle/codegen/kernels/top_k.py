@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.heap import Heap
@@ -12,6 +10,7 @@ from treadle.codegen.emit.loops import loop, when
 from treadle.codegen.emit.memory import load, store
 from treadle.dtypes import i64
 from treadle.plan.kernels.top_k import TopKArgs, TopKSpec
+from treadle.records import dataclass
 
 Entry = tuple[ir.Value, ir.Value]
 """An element and its position."""

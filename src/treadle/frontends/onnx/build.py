@@ -1,7 +1,6 @@
 """The builder that rules use to add core nodes and constants to the imported graph."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Info
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

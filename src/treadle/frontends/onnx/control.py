@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import onnx
 
@@ -33,6 +33,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.ops.branch import refusing_body
 from treadle.ops.op import Info
+from treadle.records import dataclass
 
 OPERATORS = ("If", "Loop", "Scan", "SequenceMap")
 """The operators with bodies, which become core nodes where the bodies and all operands can."""

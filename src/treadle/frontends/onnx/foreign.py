@@ -6,7 +6,6 @@ side effects, so that gives the same result. One that the model returns is made 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -31,6 +30,7 @@ from treadle.frontends.onnx.types import NUMBERS, tensor_type
 from treadle.frontends.onnx.zip_map import ZipMap
 from treadle.graph.value import Value
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """Formal operands and results of operators, as their schemas declare them."""
 
-from dataclasses import dataclass
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

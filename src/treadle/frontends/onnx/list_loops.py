@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import onnx
 from onnx import helper
@@ -13,6 +12,7 @@ from treadle.frontends.onnx.lists import TensorList, joined, merged, of_stack
 from treadle.frontends.onnx.names import graph_of, reads
 from treadle.frontends.onnx.opsets import domain_of
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 MOST_COPIES = 16
 """The body of a SequenceMap is copied for each element of a list that is known to have no more elements."""

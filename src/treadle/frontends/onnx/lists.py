@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from treadle.dtypes import DType
 from treadle.frontends.onnx.build import Builder
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -16,6 +16,7 @@ from treadle.frontends.onnx.names import graph_of
 from treadle.graph.graph import Graph
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 NamedDims = tuple[int | str | None, ...]
 """Dimensions: numbers, names of sizes that are the same in all iterations, and None for others."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from treadle.frontends.onnx.types import DTYPES, FEW_BITS, NARROW, need_tensor_t
 from treadle.graph.formed_model import InputForm, ObjectInput
 from treadle.graph.shape import Shape
 from treadle.graph.value import Value
+from treadle.records import dataclass
 from treadle.runtime.signature import Tensor, check_shape, fit, plain
 from treadle.runtime.text import decode_strings
 

@@ -7,9 +7,10 @@ them. Source: protobuf.dev/programming-guides/encoding; onnx.proto.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from treadle.frontends.varint import Malformed, read_varint
+from treadle.records import dataclass
 
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 """Numbers of the fields ModelProto.graph, GraphProto.initializer and TensorProto.raw_data."""

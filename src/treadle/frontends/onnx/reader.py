@@ -6,7 +6,7 @@
 import os
 import stat
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from treadle.frontends.files import check_size, map_file
 from treadle.frontends.onnx.encoding import check_text
 from treadle.frontends.onnx.payloads import split
 from treadle.graph.mapping import mapped
+from treadle.records import dataclass
 
 WANTED = "an ONNX file"
 TOO_LARGE = "save the model with external data (onnx.save_model(..., save_as_external_data=True))"

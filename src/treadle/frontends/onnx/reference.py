@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from treadle.frontends.onnx.reference_scan import reference_scan
 from treadle.frontends.onnx.reference_signal import stft
 from treadle.frontends.onnx.reference_text import regex_full_match, tfidf_vectorizer
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator

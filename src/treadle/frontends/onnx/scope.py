@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import onnx
 
 from treadle.frontends.onnx.foreign import Binding
 from treadle.frontends.onnx.lists import TensorList
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dtypes import DType, f32, f64, i64
 from treadle.graph.dim import ceil_div, divides, equals, is_expression, maximum
@@ -25,6 +25,7 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.attention import KEY_VECTORS, AttentionArgs, AttentionSpec
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.machine import MachineModel
+from treadle.records import dataclass
 
 _EFFICIENCY = 0.85
 """The part of the arithmetic limit that both products are assumed to reach."""

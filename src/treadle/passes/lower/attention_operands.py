@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dtypes import bf16, f32
 from treadle.graph.dim import divides, equals, hint_of
@@ -15,6 +15,7 @@ from treadle.passes.lower.copy import copy_call, dense_target
 from treadle.passes.lower.gemm_operands import batch_steps, step_along
 from treadle.plan.call import Call
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 _LEAST_QUERIES = 1000
 """Keys and values are copied for at least this many queries. Measured: at 512 and 785, a copy makes no difference."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.graph.dim import ceil_div, hint_of, is_expression, maximum
 from treadle.passes.lower.gemm_tiles import (
@@ -13,6 +13,7 @@ from treadle.passes.lower.gemm_tiles import (
     cut_rows,
     panel_cost,
 )
+from treadle.records import dataclass
 
 _MOST_VECTORS = 2
 """Measured: wider blocks are no faster, and narrow ones make more units for workers to share."""

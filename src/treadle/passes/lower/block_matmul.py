@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.dtypes import f32
@@ -29,6 +27,7 @@ from treadle.plan.kernels.block_matmul import (
 )
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 _SUMS = 8
 """Independent sums that hide the latency of a multiplication: two a cycle, of four cycles each."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.graph.dim import ceil_div, equals
 from treadle.graph.shape import StaticShape, strides_of
 from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

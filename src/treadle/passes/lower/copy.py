@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from treadle.graph.dim import at_least, at_most, ceil_div, equals, hint_of, maximum, minimum
@@ -21,6 +20,7 @@ from treadle.plan.kernels.copy import (
     CopyTilesArgs,
     CopyTilesSpec,
 )
+from treadle.records import dataclass
 
 _PIECE_BYTES = 32 << 10
 """Longer rows are copied in pieces, so that workers can share one long row."""

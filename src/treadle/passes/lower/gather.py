@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.dtypes import i32, i64
 from treadle.graph.dim import ceil_div, equals, hint_of, maximum
 from treadle.graph.node import Node
@@ -22,6 +20,7 @@ from treadle.plan.kernels.gather import (
     GatherSpec,
 )
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 INDEX_DTYPES = (i32, i64)
 """Dtypes of indices that kernels read."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.graph.shape import strides_of
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 Strides = tuple[int, ...]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.dtypes import i32
@@ -24,6 +22,7 @@ from treadle.passes.lower.vnni import (
 )
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm_pack import GemmPackArgs, GemmPackSpec
+from treadle.records import dataclass
 
 _ROWS_WORTH_COPYING = 64
 

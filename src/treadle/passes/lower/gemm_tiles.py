@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.graph.dim import ceil_div, computed, hint_of, is_expression, maximum, minimum
@@ -10,6 +9,7 @@ from treadle.passes.lower import searches
 from treadle.plan.kernels.register_block import MOST_SHARERS, UNROLL
 from treadle.plan.machine import MachineModel
 from treadle.plan.target import LINE, Target
+from treadle.records import dataclass
 
 MAX_ROWS = 9
 """More rows need more address registers than there are."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.dtypes import i64
@@ -15,6 +13,7 @@ from treadle.ops.resize import Resizing, table
 from treadle.passes.lower.base import LowerContext
 from treadle.plan.call import Call
 from treadle.plan.kernels.interpolation import InterpolationArgs, InterpolationSpec
+from treadle.records import dataclass
 
 _POSITION_NS = 10.0
 

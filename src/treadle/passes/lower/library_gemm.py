@@ -5,7 +5,7 @@ A product with an epilogue becomes two calls: the library's product, then a loop
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dtypes import DType
 from treadle.graph.node import Node
@@ -16,6 +16,7 @@ from treadle.passes.lower.matmul import lower_matmul
 from treadle.plan.call import Call
 from treadle.plan.kernels.library_gemm import LibraryGemmArgs, LibraryGemmSpec
 from treadle.provider import Provider
+from treadle.records import dataclass
 
 _CHUNK = 2.5
 """A chunk is worth so many of a generated kernel: the library packs both factors again for each."""

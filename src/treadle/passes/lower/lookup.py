@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.lookup import OUTSIDE, LookupArgs, LookupSpec
+from treadle.records import dataclass
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 

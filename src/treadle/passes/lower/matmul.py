@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
 from treadle.graph.dim import ceil_div, divides, equals, is_expression, minimum, real_maximum
@@ -40,6 +40,7 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
 from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
 from treadle.plan.kernels.register_block import FINISHED_TOGETHER, UNROLL
+from treadle.records import dataclass
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
 

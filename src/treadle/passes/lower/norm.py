@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle import dtypes
@@ -18,6 +16,7 @@ from treadle.passes.lower.elementwise import lower_expr
 from treadle.plan.call import Call
 from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
 from treadle.plan.kernels.reduce import FOLDED_VECTORS
+from treadle.records import dataclass
 
 _WORK = 10
 """How many multiply-adds take as long as the work on a vector of elements."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.dtypes import i64
 from treadle.graph.dim import maximum, minimum
@@ -16,6 +15,7 @@ from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.lookup import Lookup, call_of
 from treadle.plan.call import Call
 from treadle.plan.kernels.places import PlacesArgs, PlacesSpec
+from treadle.records import dataclass
 
 _POSITION_NS = 5.0
 

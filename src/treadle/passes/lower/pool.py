@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dtypes import bf16, f32, f64
 from treadle.graph.dim import at_most, ceil_div, is_expression, maximum, minimum, real_maximum
@@ -11,6 +11,7 @@ from treadle.graph.shape import elements
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernels.pool import BlockedPoolSpec, PlainPoolSpec, PoolArgs, PoolSpec
+from treadle.records import dataclass
 
 MAX_UNROLLED_WIDTH = 8
 """A window up to this wide is unrolled; the width of a wider one is an argument."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from treadle.passes.lower.gemm_tiles import Tile, cut_open_rows, cut_rows
 from treadle.plan.call import Call
 from treadle.plan.kernels.recurrent import BUFFERS, PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 _EFFICIENCY = 2 / 3
 """The part of the arithmetic limit that products of weights from L2 are assumed to reach."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import nan
 
 from treadle import dtypes
@@ -27,6 +27,7 @@ from treadle.plan.kernels.reduce import (
     ReduceRowsSpec,
     ReduceSpec,
 )
+from treadle.records import dataclass
 
 _PIECE = 4096
 _COLUMNS = 1024

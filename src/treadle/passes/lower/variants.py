@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.graph.dim import computed, is_expression, minimum
 from treadle.plan.call import Call, Variant
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.graph.dim import DimExpr, equals, is_expression
 from treadle.graph.guard import evaluate
 from treadle.graph.shape import StaticShape
+from treadle.records import dataclass
 
 TEXT, TOKEN = "text", "token"
 

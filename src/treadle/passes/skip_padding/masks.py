@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from treadle.ops.op import Array
 from treadle.ops.sizes import known_sizes
 from treadle.ops.table import OPS
 from treadle.passes.match import number, produced_by, uniform
+from treadle.records import dataclass
 
 LOWEST = -1e4
 """A mask adds this or less to the scores of padding: exporters write -10000, the least float or -inf."""

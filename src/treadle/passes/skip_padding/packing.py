@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from treadle.dtypes import i64
 from treadle.graph.graph import Graph
@@ -13,6 +13,7 @@ from treadle.passes.base import PassContext
 from treadle.passes.match import Edit
 from treadle.passes.skip_padding.axes import TEXT, TOKEN, Axes, PaddedSizes, is_padded, is_plain
 from treadle.passes.skip_padding.masks import Masks
+from treadle.records import dataclass
 
 ROWS, POSITIONS, TEXTS, OFFSETS, FIRSTS, PLACES = "rows", "positions", "texts", "offsets", "firsts", "places"
 """What a run computes from the mask, as `runtime/padded_texts.py` describes it."""

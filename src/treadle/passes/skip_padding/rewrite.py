@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.graph.dim import DimExpr, hint_of
 from treadle.graph.facts import Facts
@@ -21,6 +20,7 @@ from treadle.passes.skip_padding.packing import FIRSTS, Packed, Packing
 from treadle.passes.skip_padding.row_ops import packed_results
 from treadle.passes.skip_padding.scores import Scores, attended, changed_scores, scores_of
 from treadle.passes.specialize import copy_graph
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

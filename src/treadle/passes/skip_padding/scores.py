@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from treadle.dtypes import f32, f64
@@ -17,6 +17,7 @@ from treadle.passes.skip_padding.axes import TEXT, TOKEN, Axes, is_plain, joined
 from treadle.passes.skip_padding.masks import LOWEST, Mask, hides
 from treadle.passes.skip_padding.packing import OFFSETS, Packed, Packing
 from treadle.passes.skip_padding.row_ops import multiplied
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

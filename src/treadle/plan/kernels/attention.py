@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.plan.kernel_spec import KernelArgs, Lengths, T
 from treadle.plan.kernels.epilogue import EpilogueSpec
+from treadle.records import dataclass
 
 KEY_VECTORS = 4
 """Vectors of keys that a single query is multiplied by at a time."""

@@ -7,12 +7,12 @@ consecutive numbers, as byte products take them, and each number can be cleared 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from treadle.dtypes import DType, f32, i8, i16
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 from treadle.plan.kernels.epilogue import EpilogueSpec
+from treadle.records import dataclass
 
 WIDTHS = (2, 4, 8)
 """Bits of a number."""

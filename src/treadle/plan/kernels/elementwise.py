@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

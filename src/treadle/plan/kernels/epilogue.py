@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

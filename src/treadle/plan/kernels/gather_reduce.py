@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.plan.kernel_spec import T
 from treadle.plan.kernels.reduce import FoldArgs, FoldSpec
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+from treadle.records import dataclass
 
 VECTORS = 4
 """Vectors of a row of the result that are solved at a time: their sums do not wait for each other."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
+from treadle.records import dataclass
 
 OUTSIDE = -1
 """The table entry of an element that takes the fill value. Kernels take every negative entry for it."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
+from treadle.records import dataclass
 
 Picks: TypeAlias = "tuple[tuple[int, int], ...]"
 """For each channel of the result, the number of an operand and a channel of it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+from treadle.records import dataclass
 
 PHASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "lstm": ((0, 1, 2, 3),),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+from treadle.records import dataclass
 
 FOLDED_VECTORS = 128
 """Vectors of a row that are folded in f32 before the total moves to f64: rows of more are `long`."""

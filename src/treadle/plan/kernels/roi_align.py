@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+from treadle.records import dataclass
 
 MOST_SAMPLES = 4096
 """The most samples along one axis of a bin: a region that needs more is far larger than any image."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
@@ -12,6 +10,7 @@ from treadle.codegen.emit.vectors import constant, splat
 from treadle.codegen.kernels.expr import emit_expr
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

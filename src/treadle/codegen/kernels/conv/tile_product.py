@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -17,6 +16,7 @@ from treadle.codegen.emit.memory import load, prefetch, store
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.plan.kernels.conv.tile_product import TileProductSpec
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

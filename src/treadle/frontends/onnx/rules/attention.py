@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules import attention_mask
 from treadle.frontends.onnx.rules.quantized import Steps, scaled_product
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 _SWAPPED = (0, 2, 1, 3)
 """[N, tokens, heads, size] <-> [N, heads, tokens, size]."""

@@ -5,8 +5,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle import dtypes
@@ -17,6 +15,7 @@ from treadle.graph.value import Value
 from treadle.ops.block_matmul import unpacked
 from treadle.ops.op import Array
 from treadle.plan.kernels.block_matmul import BLOCK_MULTIPLE, WIDTHS
+from treadle.records import dataclass
 
 _ROUNDED = 4
 """The accuracy level that allows a left factor of 8 bits."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
 from treadle.ops.op import Array, Info
+from treadle.records import dataclass
 
 
 def category_mapper(node: OnnxNode, b: Builder) -> list[Value]:

@@ -6,7 +6,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.onnx.build import Builder
@@ -18,6 +17,7 @@ from treadle.frontends.onnx.rules.integer_conv import qlinear_conv
 from treadle.frontends.onnx.rules.pool import max_pool
 from treadle.frontends.onnx.rules.window import conv_over, window_of
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 _Rule = Callable[[OnnxNode, Builder], "Value | None"]
 

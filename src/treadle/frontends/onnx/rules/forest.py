@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.scores import as_float
 from treadle.graph.value import Value
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 MODES = (
     "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF",

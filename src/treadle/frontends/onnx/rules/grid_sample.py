@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 
@@ -11,6 +10,7 @@ from treadle import dtypes
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 _MODES = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}
 """Attribute `mode` as it is written before opset 20, and since -> what it means."""

@@ -5,7 +5,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +18,7 @@ from treadle.frontends.onnx.rules.attention_mask import length
 from treadle.frontends.onnx.rules.cache import stored, with_room
 from treadle.frontends.onnx.rules.rotary import rotate
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 _SWAPPED = (0, 2, 1, 3)
 _REFUSED = {12: "k_scale", 13: "v_scale"}

@@ -5,8 +5,6 @@ With constant weights, 8-bit numbers are multiplied as they are. Sums are exact,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle import dtypes
@@ -19,6 +17,7 @@ from treadle.frontends.onnx.rules.window import Window, conv_over, window_of
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 from treadle.ops.operands import BYTES
+from treadle.records import dataclass
 
 _EXACT = 1 << 24
 """Largest sum of absolute values of integers that f32 adds exactly in any order."""

@@ -6,7 +6,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
@@ -16,6 +15,7 @@ from treadle.frontends.onnx.rules import attention_mask
 from treadle.frontends.onnx.rules.attention import Heads, Seen, attended, columns, head_count, split_heads
 from treadle.frontends.onnx.rules.cache import stored, with_room
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 _SWAPPED = (0, 2, 1, 3)
 

@@ -5,8 +5,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle import dtypes
@@ -20,6 +18,7 @@ from treadle.frontends.onnx.rules.quantize import dynamically_quantized
 from treadle.frontends.onnx.rules.requantize import requantized
 from treadle.frontends.onnx.rules.rule import Rule
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 _AFTER_ROUNDING = 3
 """The operand number of the result's scale in an operator with one tensor; its zero point follows."""

@@ -6,7 +6,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.recurrent import lstm
 from treadle.graph.value import Value
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 _WEIGHTS, _SCALES = (1, 2), (8, 10)
 """The operand numbers of both weights, and of their scales, which their zero points follow."""

@@ -1,11 +1,10 @@
 """Reductions. `axes` became an operand in opset 13 (ReduceSum) and 18 (the others)."""
 
-from dataclasses import dataclass
-
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.frontends.onnx.rules.rule import Rule
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,12 @@
 """Requantization, shared by rules for quantized operators: i32 sums become 8-bit numbers of another scale."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.onnx.build import Builder
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

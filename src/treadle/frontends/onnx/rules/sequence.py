@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from treadle.frontends.onnx.types import DTYPES
 from treadle.graph.shape import normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 MOST_ITEMS = 64
 """A stacked list with more elements is not divided into single values."""

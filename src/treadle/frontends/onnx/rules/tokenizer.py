@@ -6,7 +6,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
 from treadle.ops.op import Array
+from treadle.records import dataclass
 
 _START, _END = "\x02", "\x03"
 

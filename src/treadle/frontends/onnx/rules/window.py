@@ -1,12 +1,12 @@
 """Windows of convolutions and pools: strides, pads, dilations, with auto_pad resolved."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.frontends.faults import Fault
 from treadle.frontends.onnx.build import Builder
 from treadle.frontends.onnx.node import OnnxNode
 from treadle.graph.value import Value
+from treadle.records import dataclass
 
 MAX_EXTENT = 1 << 31
 

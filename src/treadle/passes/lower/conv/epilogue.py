@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.concat import image_stride
 from treadle.passes.lower.conv.weights import pack_channels
 from treadle.passes.lower.expr import is_native, may_fail
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.graph.dim import DimExpr, ceil_div, is_expression, maximum, minimum
 from treadle.passes.lower.conv.rows import RowTiling, block_cost, candidates, choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.plan.kernels.conv.rows import Columns, Pair
+from treadle.records import dataclass
 
 _SPREAD = tuple(2.0 ** (quarter / 4) for quarter in range(-4, 13))
 """The widths that a tiling should serve well, as multiples of the sample width: convolutions behind others have small

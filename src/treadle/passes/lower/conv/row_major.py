@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.graph.dim import equals
 from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
 from treadle.graph.value import Value
 from treadle.passes.lower.expr import is_native
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.plan.kernels.conv.rows import Columns, Pair
+from treadle.records import dataclass
 
 EFFICIENCY = 0.9
 """The part of the arithmetic limit that kernels of register blocks are assumed to reach."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.graph.dim import at_least, hint_of
 from treadle.graph.node import Node
 from treadle.graph.shape import equal_shapes, is_open
 from treadle.plan.kernels.conv.rows import Pair
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.graph.dim import ceil_div, is_expression, maximum, minimum
 from treadle.passes.lower.conv.rows import divide_row
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 _MAX_HEIGHT = 16
 _MAX_VECTORS = 4

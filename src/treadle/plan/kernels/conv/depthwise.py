@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, Lengths, T
 from treadle.plan.kernels.conv.rows import ConvRowsSpec
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from treadle.dtypes import DType, bf16
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, NoArgs, T
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import ConvRowsSpec
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

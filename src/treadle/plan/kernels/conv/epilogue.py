@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.records import dataclass
 
 BIAS_POINTER = 3
 """Number of the bias's pointer, behind out, x and the weights."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
@@ -10,6 +9,7 @@ from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import Pair
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

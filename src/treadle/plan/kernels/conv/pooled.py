@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec
 from treadle.plan.kernels.pool import BlockedPoolSpec, PoolArgs
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from treadle.plan.kernels.conv.epilogue import BlockedConvSpec
+from treadle.records import dataclass
 
 Pair: TypeAlias = "tuple[int, int]"
 """Something vertical and horizontal, or the two ends of a half-open range."""

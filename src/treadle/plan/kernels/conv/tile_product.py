@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.plan.kernels.conv.epilogue import BlockedConvSpec
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, TypeAlias
 
@@ -11,6 +10,7 @@ from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
 from treadle.plan.kernels.conv.rows import Pair
 from treadle.plan.kernels.conv.tile_product import TileProductSpec
+from treadle.records import dataclass
 
 Points: TypeAlias = "tuple[float, ...]"
 """Points along one axis beside 0 and infinity; with stride 1 each stands for its negative too."""

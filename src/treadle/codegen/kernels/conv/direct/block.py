@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llvmlite import ir
 
@@ -21,6 +21,7 @@ from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, Pre
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.rows import Columns
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 _COLUMNS_AT_ONCE = 4
 """Columns of a wide kernel in a turn of the loop over them."""

@@ -7,7 +7,6 @@ neighbouring pixels are added up together, which gives a piece of an output row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -19,6 +18,7 @@ from treadle.codegen.emit.vectors import constant, lane_sums, multiply_add, spla
 from treadle.codegen.kernels.conv.row_major import RowEpilogue
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
 from treadle.plan.kernels.conv.few_outputs import FewOutputsArgs, FewOutputsSpec
+from treadle.records import dataclass
 
 
 def emit_conv_few_outputs(k: Kernel, spec: FewOutputsSpec) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from treadle.codegen.emit.convert import convert
@@ -15,6 +13,7 @@ from treadle.codegen.emit.vectors import constant, zeros
 from treadle.codegen.kernels.conv.epilogue import Epilogue
 from treadle.codegen.kernels.conv.winograd.transforms import input_transform, input_transform_row, output_transform
 from treadle.plan.kernels.conv.winograd import WinogradConvArgs, WinogradConvSpec, WinogradInputSpec, WinogradTileArgs
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

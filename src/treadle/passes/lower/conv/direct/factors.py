@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.dtypes import DType, bf16, f32, i32
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
@@ -12,6 +10,7 @@ from treadle.ops.operands import BYTES
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.vnni import vnni_zero_point
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

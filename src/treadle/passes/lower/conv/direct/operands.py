@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.graph.node import Node
@@ -17,6 +15,7 @@ from treadle.passes.lower.conv.direct.weights import pack_direct, pack_plain_inp
 from treadle.passes.lower.conv.epilogue import EpilogueOperands, epilogue_operands, zeros
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.vnni import pack_bytes, pack_words
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

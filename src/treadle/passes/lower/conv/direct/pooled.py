@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.passes.lower.base import LowerContext, nbytes
@@ -15,6 +13,7 @@ from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec
 from treadle.plan.kernels.conv.pooled import PooledConvArgs, PooledConvSpec
 from treadle.plan.kernels.pool import BlockedPoolSpec, PoolArgs
 from treadle.plan.target import LINE
+from treadle.records import dataclass
 
 _KINDS = {"scalar", "channel", "ragged"}
 """Kinds of operands of an epilogue that are the same for all rows and images."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.dtypes import i8
@@ -13,6 +11,7 @@ from treadle.passes.lower.conv.direct.tiling import Tiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.vnni import bytes_are_faster, listed_remainders, pack_bytes, without_saturation
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

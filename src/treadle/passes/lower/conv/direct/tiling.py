@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from treadle.graph.dim import ceil_div
 from treadle.passes.lower.conv.rows import RowTiling
+from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

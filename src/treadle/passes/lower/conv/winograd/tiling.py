@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod, sqrt
 
 from treadle.dtypes import f32
@@ -13,6 +13,7 @@ from treadle.passes.lower.conv.tile_product import Blocks, TileGroup, blocks_to_
 from treadle.plan.kernels.conv.rows import Pair
 from treadle.plan.kernels.conv.winograd import Points, WinogradTile
 from treadle.plan.target import Target
+from treadle.records import dataclass
 
 _NONE: Points = ()
 _FOUR: Points = (1.0,)
