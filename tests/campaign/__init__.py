@@ -1,4 +1,5 @@
-"""A campaign of mutated models, each loaded and run twice under limits of memory and time.
+"""A campaign of attacks: mutated models and files, and what happens to processes that load and run them.
 
-Every one ends in results, the same twice, or in one of treadle's errors: never in another exception, a crash or a hang.
+Every trial ends in results, the same twice, or in one of treadle's errors: never in another exception, a crash or a
+hang.
 """

@@ -1,9 +1,9 @@
 """Runs a campaign, and goes on where the last one in the same folder ended.
 
-    scripts/campaign [--hours H | --mutants N] [--kinds absurd,damaged] [--folder build/campaign]
+    scripts/campaign [--hours H | --trials N] [--kinds absurd,cuts] [--folder build/campaign]
 
-Workers try mutants in batches, each in a process of its own. One that dies, or takes longer than --limit for a mutant,
-is a fault of that mutant; the next worker begins behind it. The folder keeps what was tried and every fault; the table
+Workers make trials in batches, each in a process of its own. One that dies, or takes longer than --limit for a trial,
+is a fault of that trial; the next worker begins behind it. The folder keeps what was tried and every fault; the table
 counts outcomes since the folder was made. Fails if there is a fault.
 """
 
@@ -20,10 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.campaign.mutants import KINDS
+from tests.campaign.attacks import ATTACKS, IN_CHILDREN
 
 BATCH = 500
-"""How many mutants a worker tries before the next worker begins, so that leaked memory stays small."""
+"""How many trials a worker makes before the next worker begins, so that leaked memory stays small."""
+
+STRESS_BUILD = ("scripts/native_test", "chaos", "nothing_is_recorded", "treadle_native_stress")
+"""Builds the program of the attack by random graphs."""
+
+BATCH_IN_CHILDREN = 25
+"""The same for attacks whose trials are processes."""
+
+BEGINS_WITHIN = 300
+"""Seconds that a worker may take until its first trial: it collects the node cases of the onnx package."""
 
 _LOOKS = 0.2
 """Seconds from one look at a worker to the next."""
@@ -38,7 +47,7 @@ class Progress:
     faults: list[dict[str, Any]] = field(default_factory=list)
 
     def fault(self, number: int, label: str, what: str) -> None:
-        """Adds a fault of mutant `number`."""
+        """Adds a fault of trial `number`."""
         self.outcomes["FAULT"] += 1
         self.faults.append({"number": number, "label": label, "what": what})
 
@@ -60,7 +69,7 @@ def run_worker(kind: str, first: int, count: int, log: Path, limit: float) -> st
             now = log.stat().st_size if log.exists() else 0
             if now != size:
                 size, since = now, time.monotonic()
-            elif time.monotonic() - since > limit:
+            elif time.monotonic() - since > (limit if log.exists() else limit + BEGINS_WITHIN):
                 worker.kill()
                 worker.communicate()
                 return f"it took longer than {limit:g} s"
@@ -69,7 +78,7 @@ def run_worker(kind: str, first: int, count: int, log: Path, limit: float) -> st
 
 
 def batch(kind: str, count: int, progress: Progress, log: Path, limit: float) -> None:
-    """Tries the next mutants, up to `count`, and adds them to `progress`."""
+    """Makes the next trials, up to `count`, and adds them to `progress`."""
     ended = run_worker(kind, progress.next, count, log, limit)
     label, open_number = "", None
     for line in lines(log):
@@ -106,7 +115,7 @@ def store(folder: Path, kind: str, progress: Progress) -> None:
 
 def table(found: dict[str, Progress]) -> Iterator[str]:
     """Yields the lines of the report."""
-    yield "| kind | mutants | results | errors of treadle's | faults |"
+    yield "| kind | trials | results | errors of treadle's | faults |"
     yield "| --- | --- | --- | --- | --- |"
     for kind, progress in found.items():
         total, ok, faults = progress.outcomes.total(), progress.outcomes["ok"], progress.outcomes["FAULT"]
@@ -119,24 +128,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the campaign. Returns 1 if the folder has a fault, else 0."""
     options = argparse.ArgumentParser(prog="scripts/campaign", description=(__doc__ or "").splitlines()[0])
     options.add_argument("--hours", type=float, default=None, help="in all; default: one batch of each kind")
-    options.add_argument("--mutants", type=int, default=BATCH, help="of each kind, without --hours")
-    options.add_argument("--kinds", default=",".join(KINDS), help="by comma; default: all")
+    options.add_argument("--trials", type=int, default=BATCH, help="of each kind, without --hours")
+    options.add_argument("--kinds", default=",".join(ATTACKS), help="by comma; default: all")
     options.add_argument("--folder", type=Path, default=Path("build/campaign"))
-    options.add_argument("--limit", type=float, default=60.0, help="seconds of one mutant: two runs, and loading")
+    options.add_argument("--limit", type=float, default=60.0, help="seconds of one trial")
     chosen = options.parse_args(arguments)
     kinds = chosen.kinds.split(",")
-    if not set(kinds) <= set(KINDS):
-        options.error(f"--kinds: wanted any of {', '.join(KINDS)}, got {chosen.kinds}")
+    if not set(kinds) <= set(ATTACKS):
+        options.error(f"--kinds: wanted any of {', '.join(ATTACKS)}, got {chosen.kinds}")
     chosen.folder.mkdir(parents=True, exist_ok=True)
     found = {kind: stored(chosen.folder, kind) for kind in kinds}
+    if "graphs" in kinds:
+        subprocess.run(STRESS_BUILD, check=True, stdout=subprocess.DEVNULL)
     end = None if chosen.hours is None else time.monotonic() + 3600 * chosen.hours
-    last = {kind: progress.next + chosen.mutants for kind, progress in found.items()}
+    last = {kind: progress.next + chosen.trials for kind, progress in found.items()}
     while True:
         left = [kind for kind in kinds if end is not None or found[kind].next < last[kind]]
         if not left or (end is not None and time.monotonic() >= end):
             break
         for kind in left:
-            count = BATCH if end is not None else min(BATCH, last[kind] - found[kind].next)
+            most = BATCH_IN_CHILDREN if kind in IN_CHILDREN else BATCH
+            count = most if end is not None else min(most, last[kind] - found[kind].next)
             batch(kind, count, found[kind], chosen.folder / "log", chosen.limit)
             store(chosen.folder, kind, found[kind])
     sys.stdout.writelines(f"{line}\n" for line in table(found))

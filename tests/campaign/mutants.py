@@ -156,9 +156,9 @@ def _open_sizes(model: onnx.ModelProto) -> None:
             port.type.tensor_type.ClearField("shape")
 
 
-def _damaged(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[str, Array]) -> Mutant:
-    """A few bytes changed, removed, or repeated."""
-    data = bytearray(model.SerializeToString())
+def damage(rng: random.Random, content: bytes) -> bytes:
+    """Returns bytes of which a few are changed, removed, or repeated."""
+    data = bytearray(content)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         at = rng.randrange(len(data)) if data else 0
         what = rng.randrange(4)
@@ -170,11 +170,109 @@ def _damaged(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[
             del data[at : at + rng.randrange(1, 16)]
         else:
             data[at:at] = data[rng.randrange(len(data) or 1) :][: rng.randrange(1, 24)]
-    return Mutant(f"{name}, damaged", bytes(data), feeds, _is_random(model))
+    return bytes(data)
 
+
+def _damaged(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[str, Array]) -> Mutant:
+    return Mutant(f"{name}, damaged", damage(rng, model.SerializeToString()), feeds, _is_random(model))
+
+
+def _structure(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[str, Array]) -> Mutant:
+    """Nodes that are missing, repeated, of another operator, or read other values; other types and versions."""
+    count = rng.choice((1, 1, 2, 3))
+    done = [name, *(rng.choice(_CHANGES)(rng, model.graph, model) for _ in range(count))]
+    return Mutant(", ".join(filter(None, done)), model.SerializeToString(), feeds, _is_random(model))
+
+
+def _names(graph: onnx.GraphProto) -> list[str]:
+    made = [name for node in graph.node for name in node.output]
+    return [*(port.name for port in graph.input), *(each.name for each in graph.initializer), *made, ""]
+
+
+def _without_node(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    if not graph.node:
+        return ""
+    del graph.node[rng.randrange(len(graph.node))]
+    return "a node less"
+
+
+def _with_node_again(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    if not graph.node:
+        return ""
+    node = graph.node.add()
+    node.CopyFrom(rng.choice(graph.node[:-1] or graph.node))
+    if rng.random() < 0.7:
+        node.output[:] = [f"{output}_again" for output in node.output]
+    return "a node again"
+
+
+def _reading_another(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    readers = [node for node in graph.node if node.input]
+    if not readers:
+        return ""
+    node = rng.choice(readers)
+    node.input[rng.randrange(len(node.input))] = rng.choice(_names(graph))
+    if rng.random() < 0.3:
+        node.input.append(rng.choice(_names(graph)))
+    return f"{node.op_type} reads another value"
+
+
+def _of_another_operator(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    if not graph.node:
+        return ""
+    node = rng.choice(graph.node)
+    other = rng.choice(rng.choice(seeds()).model.graph.node)
+    was, node.op_type = node.op_type, other.op_type
+    if rng.random() < 0.3:
+        node.attribute.extend(other.attribute)
+    return f"{was} is {node.op_type}"
+
+
+def _of_another_type(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    ports = [*graph.input, *graph.output]
+    if not ports:
+        return ""
+    port = rng.choice(ports)
+    port.type.tensor_type.elem_type = rng.choice((0, 1, 2, 6, 7, 8, 9, 10, 11, 14, 16, 17, 22, 99))
+    return f"{port.name} has another type"
+
+
+def _of_another_shape(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    ports = [port for port in (*graph.input, *graph.output) if port.type.tensor_type.shape.dim]
+    if not ports:
+        return ""
+    dims = rng.choice(ports).type.tensor_type.shape.dim
+    if rng.random() < 0.3:
+        dims.add(dim_value=rng.choice(INTEGERS))
+    else:
+        rng.choice(dims).dim_value = rng.choice(INTEGERS)
+    return "another shape"
+
+
+def _with_body(rng: random.Random, graph: onnx.GraphProto, _: onnx.ModelProto) -> str:
+    """An attribute that is the graph of another case."""
+    if not graph.node:
+        return ""
+    node = rng.choice(graph.node)
+    node.attribute.add(name=rng.choice(("body", "then_branch", "else_branch")), type=AttributeProto.GRAPH).g.CopyFrom(
+        rng.choice(seeds()).model.graph
+    )
+    return f"{node.op_type} has a body"
+
+
+def _of_another_version(rng: random.Random, _: onnx.GraphProto, model: onnx.ModelProto) -> str:
+    rng.choice(model.opset_import).version = rng.choice((1, 6, 7, 9, 11, 13, 16, 18, 21, 23, 99, -1))
+    return "another version"
+
+
+_CHANGES = (
+    _without_node, _with_node_again, _reading_another, _of_another_operator, _of_another_type, _of_another_shape,
+    _with_body, _of_another_version,
+)  # fmt: skip
 
 KINDS: Mapping[str, Callable[[random.Random, str, onnx.ModelProto, dict[str, Array]], Mutant]] = {
     "absurd": _absurd,
     "damaged": _damaged,
+    "structure": _structure,
 }
 """Kind of mutants -> what makes one of a case."""

@@ -258,7 +258,7 @@ def _loaded(name: str, file: str) -> Array:
     try:
         regular = stat.S_ISREG(os.stat(file).st_mode)  # noqa: PTH116 - Path("") is the folder
         array = np.load(file, allow_pickle=False) if regular else None
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+    except Exception as error:  # noqa: BLE001 - NumPy parses the header of a file as Python: it may raise what that does
         raise InputError(f"--input {name}: cannot read {file!r} as a .npy file: {error}") from None
     if array is None:
         raise InputError(f"--input {name}: {file!r} is no regular file; wanted a .npy file of one array")
