@@ -13,6 +13,7 @@ from treadle.codegen.target import detect
 from treadle.compile_settings import CompileCounter, CompileSettings, Progress
 from treadle.errors import InputError
 from treadle.frontends.model_source import DigestStore, ModelSource
+from treadle.garbage import rare_collections
 from treadle.graph.graph import Graph
 from treadle.model_compiler import AT_CONSTRUCTION, ModelCompiler, loading
 from treadle.model_forms import ModelForms
@@ -168,8 +169,9 @@ class Session:
         self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
         threads.team()  # reports a wrong environment variable now, not at the first run
         self._forms: ModelForms | None = None
-        self._runner = self._make_runner(threads)
-        self._compiler.compile_declared(self._runner.plans)
+        with rare_collections():
+            self._runner = self._make_runner(threads)
+            self._compiler.compile_declared(self._runner.plans)
         self._states = StateForms(self._compiler, self._runner)
         self._written = WrittenForms(self._compiler, self._runner)
 

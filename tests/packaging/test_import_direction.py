@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"plan", "runtime"},
     {"graph", "tracing"},
-    {"lru"},
+    {"lru", "garbage"},
     {"knobs", "forking", "provider"},
     {"dtypes", "optimisations", "scarce_memory"},
     {"errors", "immutable", "records"},
