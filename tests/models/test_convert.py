@@ -23,6 +23,8 @@ from tests.unit.cli.command import treadle as command
 from treadle import dtypes
 from treadle.convert import Converted, convert
 from treadle.errors import InputError, ModelFormatError, ShapeError, UnsupportedModelError
+from treadle.frontends.onnx.writing.control import write_node
+from treadle.frontends.onnx.writing.writer import Unwritable, Writer
 from treadle.graph.graph import Graph
 
 Array = np.ndarray[Any, Any]
@@ -154,6 +156,19 @@ def branch() -> onnx.ModelProto:
 )
 def test_bodies_are_written(make: Callable[[], onnx.ModelProto], feeds: list[dict[str, Array]], tmp_path: Path) -> None:
     assert_same(make(), feeds, tmp_path)
+
+
+def test_products_in_bodies_may_have_unknown_ranks() -> None:
+    """As in loops of recurrent cells; only a transposed factor must have a known rank."""
+    graph, w = Graph("body"), Writer(21)
+    x, y = (graph.input(name, dtypes.f32, None) for name in "xy")
+    plain = graph.add("matmul", [x, y], {"transpose_a": False, "transpose_b": False})
+    turned = graph.add("matmul", [x, y], {"transpose_a": False, "transpose_b": True})
+    plain.output.dtype = turned.output.dtype = dtypes.f32
+    write_node(plain, w)
+    assert [made.op_type for made in w.nodes] == ["MatMul"]
+    with pytest.raises(Unwritable, match="the rank of an operand is not known"):
+        write_node(turned, w)
 
 
 def test_sizes_that_depend_on_data_are_written(tmp_path: Path) -> None:

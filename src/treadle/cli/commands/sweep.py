@@ -151,9 +151,7 @@ def as_page(model: str, found: Sweep) -> str:
                     f"{duration(each.median_ns)}{mark}</td>"
                 )
             rows += f"<tr><th>{intra}</th>{cells}</tr>"
-        parts.append(
-            f"<h2>{html.escape(engine)}</h2><table><tr><th>intra_op \\ inter_op</th>{head}</tr>{rows}</table>"
-        )
+        parts.append(f"<h2>{html.escape(engine)}</h2><table><tr><th>intra_op \\ inter_op</th>{head}</tr>{rows}</table>")
     refused = "".join(
         f"<p>{html.escape(engine)} was not measured: {html.escape(reason)}</p>"
         for engine, reason in found.refused.items()

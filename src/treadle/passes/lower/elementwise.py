@@ -92,9 +92,7 @@ def _piece(row: int, wanted: int) -> int:
     return row if row < 2 * wanted else ceil_div(wanted, _PIECE) * _PIECE
 
 
-def _nested(
-    access: Access, each: float, given: tuple[int, ...], ctx: LowerContext
-) -> tuple[int, ElementwiseArgs[int]]:
+def _nested(access: Access, each: float, given: tuple[int, ...], ctx: LowerContext) -> tuple[int, ElementwiseArgs[int]]:
     """(chunks, arguments) of the nested kernel; `each` is the time of one element in ns."""
     *outer, rows, row = access.sizes
     wanted = maximum(_PIECE, floor_int(LEAST_CHUNK * ctx.machine.usual_chunk_ns / each))

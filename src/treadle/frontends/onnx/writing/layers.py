@@ -36,9 +36,12 @@ def _matmul(node: Node, w: Writer) -> None:
 
 
 def _side(node: Node, index: int, side: str, w: Writer) -> str:
-    value = operand(node, index)
-    order = list(node.attrs.get(f"{side}_perm") or range(rank_of(value)))
-    if node.attrs.get(f"transpose_{side}", False) and len(order) >= 2:
+    value, perm = operand(node, index), node.attrs.get(f"{side}_perm")
+    turned = node.attrs.get(f"transpose_{side}", False)
+    if not perm and not turned:
+        return w.name(value)
+    order = list(perm or range(rank_of(value)))
+    if turned and len(order) >= 2:
         order[-2:] = order[:-3:-1]
     if order == sorted(order):
         return w.name(value)
