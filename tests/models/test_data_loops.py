@@ -19,7 +19,7 @@ import treadle
 from tests.models.at_once import assert_same_bits_at_once
 from tests.models.expected import expected_results
 from tests.models.small import FLOAT, ModelWriter, node
-from treadle.errors import KernelError, RunCancelledError, RunTimeoutError, ShapeError
+from treadle.errors import KernelError, RunCancelledError, RunTimeoutError
 from treadle.runtime.data_stage import DataStage
 
 Array = np.ndarray[Any, Any]
@@ -432,51 +432,3 @@ def test_a_loop_is_loaded_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     assert first.splitlines()[:-1] == second.splitlines()[:-1]
     assert second.splitlines()[-1] == "0"
-
-
-@pytest.mark.parametrize("behind_data", [False, True])
-def test_a_loop_may_give_a_value_further_axes(behind_data: bool) -> None:
-    """
-    Each iteration adds an axis, also behind a size that depends on data; what follows takes any rank.
-    """
-    w = ModelWriter()
-    first, flat = w.constant(np.array([0])), w.constant(np.array([-1]))
-    x = "x"
-    if behind_data:
-        places = w.op("Squeeze", w.op("NonZero", w.op("Greater", "x", w.constant(np.float32(0)))), first)
-        x = w.op("Gather", "x", places, axis=0)
-    nodes = [
-        node("Identity", ["on"], "again"),
-        node("Unsqueeze", ["s", "zero"], "deeper"),
-        node("Concat", ["deeper", "deeper"], "next", axis=0),
-    ]
-    w.nodes.append(node("Identity", [first], "zero"))
-    y = w.op("Loop", "n", "", x, body=body(nodes, {"s": FLOAT}, "next"))
-    results = {w.op("Exp", y): (FLOAT, None), w.op("Reshape", y, flat): (FLOAT, None), w.op("Shape", y): (INT64, None)}
-    session = treadle.Session(w.model({"x": (FLOAT, [5]), "n": (INT64, [])}, results))
-    given = np.array([0.5, -1, 1, 0.25, -2], np.float32)
-    for n in (0, 1, 3, 2, 0):
-        wanted = given[given > 0] if behind_data else given
-        for _ in range(n):
-            wanted = np.concatenate([wanted[None], wanted[None]])
-        powers, elements, shape = session.run({"x": given, "n": np.array(n)}).values()
-        np.testing.assert_allclose(powers, np.exp(wanted), rtol=1e-6)
-        np.testing.assert_array_equal(elements, wanted.reshape(-1))
-        np.testing.assert_array_equal(shape, wanted.shape)
-
-
-def test_an_op_that_does_not_take_the_rank_a_loop_gives_is_named() -> None:
-    w = ModelWriter()
-    w.nodes.append(node("Identity", [w.constant(np.array([0]))], "zero"))
-    nodes = [node("Identity", ["on"], "again"), node("Unsqueeze", ["s", "zero"], "next")]
-    y = w.op("Loop", "n", "", "x", body=body(nodes, {"s": FLOAT}, "next"))
-    w.nodes.append(node("Transpose", [y], "turned", perm=[1, 0]))
-    session = treadle.Session(w.model({"x": (FLOAT, [5]), "n": (INT64, [])}, {"turned": (FLOAT, None)}))
-    x = np.arange(5, dtype=np.float32)
-    (found,) = session.run({"x": x, "n": np.array(1)}).values()
-    np.testing.assert_array_equal(found, x[:, None])
-    for n in (0, 2):
-        with pytest.raises(ShapeError, match="node 'turned'"):
-            session.run({"x": x, "n": np.array(n)})
-    (found,) = session.run({"x": x, "n": np.array(1)}).values()
-    np.testing.assert_array_equal(found, x[:, None])

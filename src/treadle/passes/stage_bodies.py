@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -216,8 +217,19 @@ def common_dims(one: Sequence[Dims], other: Sequence[Dims]) -> list[Dims] | None
 def outer_dims(shape: StaticShape | Dims, outer: Mapping[str, int], facts: Facts) -> Dims:
     """Return `shape`, whose sizes are of `facts`, in terms of the graph around it.
 
-    `outer` has the expressions that symbols stand for around it, by name. A size is known there if it is a number or
-    such a symbol and no assumption was made.
+    `outer` has the expressions that symbols stand for around it, by name. A size is known there if it is a number, or
+    if it is a sum of multiples of such symbols and their products, and no assumption was made.
     """
-    known = {} if facts.guards else {id(facts.symbols.get(name)): size for name, size in outer.items()}
-    return tuple(dim if dim is None or not is_expression(dim) else known.get(id(dim)) for dim in shape)
+    known = {} if facts.guards else outer
+    return tuple(dim if dim is None or not is_expression(dim) else _outer_dim(dim, known) for dim in shape)
+
+
+def _outer_dim(dim: Any, outer: Mapping[str, int]) -> int | None:
+    """Return an expression in terms of the graph around it; None if that does not know all of it."""
+    found = 0
+    for product, number in dim.terms:
+        factors = [outer.get(atom.args[0]) if atom.op == "symbol" else None for atom in product]
+        if None in factors:
+            return None
+        found = found + number * math.prod(factor for factor in factors if factor is not None)
+    return found
