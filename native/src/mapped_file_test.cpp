@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "treadle/check.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
 namespace treadle {
 
@@ -102,6 +105,26 @@ TREADLE_TEST(threads_read_files_that_are_cut_meanwhile) {
         file.cut(round % 2 == 0 ? 0 : 63);
         for (std::thread& thread : threads) thread.join();
     }
+}
+
+TREADLE_TEST(workers_read_files_that_are_cut) {
+    const File file(64);
+    const MappedFile mapped(file.handle(), 0, 64 * kPage, false);
+    file.cut(0);
+    std::atomic<int> inside{0};
+    testing::Builder builder;
+    builder.buffers.clear();
+    for (int i = 0; i < 2; ++i) {
+        builder.add_host([&](auto) {
+            ++inside;
+            while (inside < 2) std::this_thread::yield();  // so a worker executes one of them
+            read_all(mapped);
+        });
+    }
+    const auto program = builder.build();
+    Team team("cut", {2, 2});
+    team.run(*program, {});
+    CHECK(mapped.was_cut());
 }
 
 TREADLE_TEST(files_that_cannot_be_mapped_throw) {

@@ -89,11 +89,13 @@ Worker* Scheduler::start_thread(Role role) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kStackBytes);
-    // The new thread blocks all signals: they are for the threads of the program that uses the core.
-    sigset_t all;
+    // The new thread blocks signals: they are for the threads of the program that uses the core. Not those that an
+    // instruction of its own raises: the system would end the process, whatever their handler (see mapped_file.h).
+    sigset_t blocked;
     sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&blocked);
+    for (const int raised : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&blocked, raised);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     const int fault = pthread_create(&worker->thread, &attributes, thread_main, worker.get());
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
