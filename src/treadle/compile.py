@@ -215,7 +215,10 @@ class Session:
 
     @property
     def compiles(self) -> int:
-        """How many plans this session has compiled in this process: a run that leaves it as it was compiled nothing."""
+        """How many plans this session has compiled, in this process or in a child of a run.
+
+        A run that leaves it as it was compiled nothing.
+        """
         return self._compiler.compiles
 
     def run(

@@ -69,8 +69,9 @@ class CompileCounter:
 class _Apart:
     """Has a child compile what runs of a session need; starts few children for that."""
 
-    def __init__(self, compile_: Apart) -> None:
+    def __init__(self, compile_: Apart, counter: CompileCounter) -> None:
         self._compile = compile_
+        self._counter = counter
         self._starts = 0
 
     def __call__(self, wanted: Mapping[str, Any]) -> bool:
@@ -79,7 +80,10 @@ class _Apart:
             if self._starts == MOST_STARTS:
                 return False
             self._starts += 1
-        return self._compile(wanted)
+        compiled = self._compile(wanted)
+        if compiled:
+            self._counter.add()
+        return compiled
 
 
 @immutable
@@ -137,7 +141,7 @@ class CompileSettings:
         is_template: bool,
     ) -> PlanStore:
         """Return the store of the plans of a model whose artifact is `key`, that of the plan `main`."""
-        apart = None if key is None else _Apart(partial(self.compile_apart, source, key))
+        apart = None if key is None else _Apart(partial(self.compile_apart, source, key), self.counter)
         return PlanStore(key, source, self.target, interface, caps, main, is_template=is_template, apart=apart)
 
     def _compiled_apart(self, source: ModelSource | ModelForm) -> Path | bytes | None:

@@ -47,7 +47,7 @@ def dot_products() -> onnx.ModelProto:
 def long_sums() -> onnx.ModelProto:
     """Sums so long that they are added in pieces where there are few of them."""
     w = ModelWriter()
-    w.op("ReduceSum", w.op("Mul", "x", w.random(12_000, 1)), w.constant(np.array([1])), keepdims=0)
+    w.op("ReduceSum", w.op("Mul", "x", w.random(20_000, 1)), w.constant(np.array([1])), keepdims=0)
     w.nodes[-1].output[0] = "y"
     return w.model({"x": (FLOAT, ["n", 1, 64])}, {"y": (FLOAT, ["n", 64])})
 

@@ -16,10 +16,8 @@ import pytest
 
 from tests.everywhere import Clients
 from tests.models import digests, small
-from tests.models.slow_machine import write_slow_machine
 from tests.ops.suite import CASE_OPS
 from treadle import _native
-from treadle.codegen.target import detect
 from treadle.tracing.record import record
 
 SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
@@ -27,7 +25,7 @@ MOST_ROUNDS = 50
 """Rounds to try: if other processes use the CPUs, a second worker may come too late to every op of a round."""
 
 MOST_DIVIDED = 40
-"""More ops than so many have several chunks on a slow machine, on every instruction set."""
+"""More ops than so many have several small chunks, on every instruction set."""
 
 LARGER = {
     "branches": lambda: small.branches(width=192, count=5),
@@ -71,14 +69,6 @@ def digests_of_process(**environment: str) -> dict[str, tuple[str, int]]:
     return json.loads(output.stdout)
 
 
-@pytest.fixture(scope="module")
-def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of a machine model for which most ops have several chunks."""
-    path = tmp_path_factory.mktemp("machine") / "slow.toml"
-    write_slow_machine(detect().machine, path)
-    return str(path)
-
-
 @pytest.mark.parametrize(
     "environment",
     [
@@ -88,15 +78,13 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
     ],
     ids=["limits", "openmp", "tbb"],
 )
-def test_processes_agree_whatever_their_environment(environment: dict[str, str], slow_machine: str) -> None:
+def test_processes_agree_whatever_their_environment(environment: dict[str, str]) -> None:
     """
     A process with other limits, or with another backend to distribute the chunks of an op, computes the same bits.
     Every op that has a kernel of its own, unlike elementwise ops, has several chunks.
     """
-    wanted = digests_of_process(
-        TREADLE_MACHINE=slow_machine, TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1"
-    )
+    wanted = digests_of_process(TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1")
 
     assert len(wanted) > len(CASE_OPS)
     assert sum(chunks > 1 for _, chunks in wanted.values()) > MOST_DIVIDED
-    assert digests_of_process(TREADLE_MACHINE=slow_machine, **environment) == wanted
+    assert digests_of_process(**environment) == wanted

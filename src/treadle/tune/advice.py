@@ -10,6 +10,9 @@ from treadle.tune import waits as reasons
 NOTICEABLE = 0.1
 """A smaller part of the workers' time is not worth a remark."""
 
+GAIN = 1.05
+"""Threads that make a model less than so many times as fast gain nothing that could be told from noise."""
+
 GOOD_SHARE = 0.6
 """Ops that reach less of a core's limit, by arithmetic or by memory, have room."""
 
@@ -62,6 +65,8 @@ def advise(cpus: int, speedup: float, lost: Lost, slowest: Slowest) -> str:
     """Return the sentence for a model that `cpus` workers make `speedup` times as fast as one."""
     if cpus > 1:
         begin = f"{cpus} threads make the model {speedup:.2f} times as fast as one"
+        if speedup < GAIN:
+            begin = f"{cpus} threads gain nothing over one ({speedup:.2f} times as fast)"
         largest = max(lost.waits, key=lost.waits.__getitem__, default=None)
         if lost.slowed >= NOTICEABLE and (largest is None or lost.slowed >= lost.waits[largest]):
             return (
@@ -70,7 +75,8 @@ def advise(cpus: int, speedup: float, lost: Lost, slowest: Slowest) -> str:
             )
         if largest is not None and lost.waits[largest] >= NOTICEABLE:
             return f"{begin}: {_WAITS[largest].format(part=lost.waits[largest])}."
-        return f"{begin}, which is nearly all that they can give: {_of_slowest(slowest)}."
+        all_of_it = "" if speedup < GAIN else ", which is nearly all that they can give"
+        return f"{begin}{all_of_it}: {_of_slowest(slowest)}."
     return f"One thread executes everything: {_of_slowest(slowest)}."
 
 

@@ -22,7 +22,7 @@ def test_it_names_limits_waits_and_advice(model: str) -> None:
     done = treadle("explain", model, "--intra", "2", "--inter", "2")
 
     assert done.returncode == 0, done.stderr
-    for text in ("longest path", "of limit", "conv", "the time of 2 workers", "executing ops", "2 threads make"):
+    for text in ("longest path", "of limit", "conv", "the time of 2 workers", "executing ops", "2 threads "):
         assert text in done.stdout
 
 

@@ -13,6 +13,7 @@ from treadle.codegen import target as targets
 from treadle.dtypes import f32, i32, u8
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
+from treadle.passes.lower.gemm_tiles import MAX_ROWS
 from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
 
@@ -20,7 +21,7 @@ BIAS = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
 
 
 def spec_of(vectors: int, target: Target) -> GemmSpec:
-    """The kernel of a linear layer for any number of rows, whose largest block fills the registers.
+    """The kernel of a linear layer for any number of rows, whose largest block fills the registers if rows suffice.
 
     Its last panel is not full.
     """
@@ -31,7 +32,7 @@ def spec_of(vectors: int, target: Target) -> GemmSpec:
     graph.add("matmul", [x, weights, bias], {"epilogue": BIAS}, outputs=[graph.value("y", f32, (96, 250))])
     ((call,), _) = lower_graph(graph, target)
     assert isinstance(call.spec, GemmSpec)
-    most = (target.registers - vectors - 1) // vectors
+    most = min(MAX_ROWS, (target.registers - vectors - 1) // vectors)
     return replace(call.spec, rows=tuple(range(most, 0, -1)), vectors=vectors, edge=vectors, grid=True)
 
 

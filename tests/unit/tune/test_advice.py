@@ -43,3 +43,8 @@ def test_one_thread_is_told_of_the_slowest_op(slowest: Slowest, words: str) -> N
     text = advise(1, 1.0, Lost({}, 0.0), slowest)
     assert text.startswith("One thread executes everything")
     assert words in text
+
+
+def test_threads_that_gain_nothing_are_not_praised() -> None:
+    text = advise(2, 0.97, Lost({}, 0.0), CONV)
+    assert text.startswith("2 threads gain nothing over one (0.97 times as fast): the slowest op")

@@ -41,10 +41,11 @@ _SHADED = 2.0
 def sweep(
     options: ModelOptions, clients: int, engines: tuple[str, ...], seconds: float, page: str | None, as_json: bool
 ) -> None:
-    """Measure MODEL at every (intra_op, inter_op) that the available CPUs allow.
+    """Measure MODEL at every pair of thread limits.
 
-    Settings take turns, so that other load on the machine affects all of them alike; hopeless ones are left out after
-    some rounds. Other engines run each setting in a process of its own.
+    These are the (intra_op, inter_op) that the available CPUs allow. They take turns, so that other load on the machine
+    affects all of them alike; hopeless ones are left out after some rounds. Other engines run each in a process of its
+    own.
 
     Example: treadle sweep resnet50.onnx --engine onnxruntime --clients 4
     """
