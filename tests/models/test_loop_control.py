@@ -131,7 +131,10 @@ def test_a_run_of_higher_priority_goes_before_the_next_iteration() -> None:
         token.cancel()
         with pytest.raises(RunCancelledError):
             future.result()
-    assert pool.threads.status()["slots"] == 0
+    end = time.monotonic() + 30
+    while pool.threads.status()["slots"]:  # the thread of the last run gives its slot back after its result
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def wide(*, chosen: bool) -> onnx.ModelProto:
