@@ -12,6 +12,7 @@ from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
 from treadle.plan.control_flow import Branch, Loop, Rest
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
+from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.records import dataclass
 
 if TYPE_CHECKING:
@@ -76,6 +77,13 @@ class Call:
     def packed_args(self) -> tuple[int, ...]:
         """The arguments in the order in which the kernel finds them in memory."""
         return () if self.spec is None else self.args.packed(self.spec)
+
+    @property
+    def runs_as(self) -> str:
+        """The family of its generated kernel, the provider of a matrix product, `control flow`, or `reference`."""
+        if self.spec is None:
+            return "reference" if self.control is None else "control flow"
+        return f"{self.spec.provider} gemm" if isinstance(self.spec, LibraryGemmSpec) else self.spec.family
 
     @property
     def plans(self) -> tuple[Plan, ...]:

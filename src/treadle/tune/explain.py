@@ -10,22 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from treadle.compile import Session, runner_of
-from treadle.open_plans import sizes_of
-from treadle.passes.lower.searches import FUNCTIONS
-from treadle.plan.bound import bound_call
+from treadle.compile import Session
 from treadle.plan.call import Call
-from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Plan
 from treadle.tracing.record import Event
 from treadle.tracing.typical import typical
 from treadle.tune.advice import Lost, Slowest, advise
 from treadle.tune.peaks import Peaks, measure_peaks
+from treadle.tune.task_graph import longest_path, times_of_calls
 from treadle.tune.waits import waits
-
-Array = np.ndarray[Any, Any]
 
 RUNS = 15
 """Runs of each kind: the latency is their median, events are those of the run of median duration."""
@@ -90,7 +83,6 @@ class Explanation:
         waits: What the workers of a run with `threads` waited for, and how long together.
         peaks: What this machine gives at most.
         disturbed: The part of the time of the runs on one thread in which their thread had no CPU.
-        advice: One sentence for those who want the model to be faster.
     """
 
     threads: tuple[int, int]
@@ -102,7 +94,6 @@ class Explanation:
     waits: dict[str, int]
     peaks: Peaks
     disturbed: float
-    advice: str
 
     @property
     def speedup(self) -> float:
@@ -118,6 +109,19 @@ class Explanation:
     def slowed_ns(self) -> int:
         """How much longer all ops together take with several threads: they share memory, caches and the CPUs."""
         return max(0, sum(op.shared_ns - op.alone_ns for op in self.ops))
+
+    @property
+    def workers_ns(self) -> int:
+        """The time of all workers of a run with `threads`, at least 1."""
+        return self.work_ns + self.slowed_ns + sum(self.waits.values()) or 1
+
+    @property
+    def advice(self) -> str:
+        """One sentence for those who want the model to be faster."""
+        lost = Lost(
+            {reason: ns / self.workers_ns for reason, ns in self.waits.items()}, self.slowed_ns / self.workers_ns
+        )
+        return advise(max(self.threads), self.speedup, lost, _slowest(self.ops, self.peaks))
 
     def _repr_html_(self) -> str:
         """A table of the ops that take longest, for notebooks."""
@@ -155,37 +159,24 @@ def explain(session: Session, inputs: Mapping[str, Any]) -> Explanation:
     alone = typical(lambda: session.run(inputs, intra_op=1, inter_op=1), RUNS)
     shared = typical(lambda: session.run(inputs), RUNS)
     latencies, disturbed = _latencies(session, inputs)
-    shapes = [np.shape(inputs[tensor.name]) for tensor in session.inputs]
-    sizes = sizes_of(session.inputs, shapes, runner_of(session).interface.dims) or {}
-    calls = [[bound_call(call, sizes, FUNCTIONS) for call in plan.calls] for plan in plans]
-    taken = [[call for call in each if call.variant is None or call.variant.taken] for each in calls]
-    ops = _ops(taken, alone, shared)
-    chunks = {op.node: op.chunks for op in ops}
-    workers = max(threads)
-    found = waits(shared, workers, chunks)
-    peaks = measure_peaks(workers)
-    capacity = workers * _span(shared)
-    lost = Lost(
-        {reason: ns / capacity for reason, ns in found.items()},
-        max(0, sum(op.shared_ns - op.alone_ns for op in ops)) / capacity,
-    )
+    ops = _ops([call for plan in plans for call in plan.calls], alone, shared)
     return Explanation(
         threads=threads,
         alone_ns=latencies[0],
         latency_ns=latencies[1],
         work_ns=sum(op.alone_ns for op in ops),
-        path_ns=sum(_path(plan, each, ops) for plan, each in zip(plans, calls, strict=True)),
+        path_ns=sum(_path(plan, alone) for plan in plans),
         ops=ops,
-        waits=found,
-        peaks=peaks,
+        waits=waits(shared, max(threads), {op.node: op.chunks for op in ops}),
+        peaks=measure_peaks(max(threads)),
         disturbed=disturbed,
-        advice=advise(workers, latencies[0] / latencies[1], lost, _slowest(ops, peaks)),
     )
 
 
-def _span(events: Sequence[Event]) -> int:
-    """Return the time from the first event to the end of the last one, at least 1."""
-    return max(1, max((e.end for e in events), default=0) - min((e.start for e in events), default=0))
+def _path(plan: Plan, events: Sequence[Event]) -> float:
+    """Return the time of the longest path of tasks of `plan` that wait for each other."""
+    times = [ns or 0.0 for ns in times_of_calls(plan, [events])]
+    return longest_path((task.after, sum(times[task.first : task.first + task.count])) for task in plan.tasks)
 
 
 def _slowest(ops: Sequence[OpReport], peaks: Peaks) -> Slowest:
@@ -213,11 +204,12 @@ def _latencies(session: Session, inputs: Mapping[str, Any]) -> tuple[tuple[float
     return (statistics.median(found[0]), statistics.median(found[1])), max(0.0, 1 - used / sum(found[0]))
 
 
-def _ops(plans: Sequence[Sequence[Call]], alone: Sequence[Event], shared: Sequence[Event]) -> list[OpReport]:
-    """Return what is known of each node that has events; `plans` are the calls of each plan."""
+def _ops(calls: Sequence[Call], alone: Sequence[Event], shared: Sequence[Event]) -> list[OpReport]:
+    """Return what is known of each node that has events; `calls` are those of all plans, also of variants not taken."""
     steps: dict[str, list[Call]] = defaultdict(list)
-    for call in (call for calls in plans for call in calls):
-        steps[call.node].append(call)
+    for call in calls:
+        if call.chunks > 0:
+            steps[call.node].append(call)
     times = [_by_node(events) for events in (alone, shared)]
     ops = []
     for node, events in times[0].items():
@@ -226,7 +218,7 @@ def _ops(plans: Sequence[Sequence[Call]], alone: Sequence[Event], shared: Sequen
             OpReport(
                 node=node,
                 op=events[0].op,
-                kernel=" ".join(dict.fromkeys(map(_kernel, own))) or "in a body",
+                kernel=" ".join(dict.fromkeys(call.runs_as for call in own)) or "in a body",
                 chunks=max([call.chunks for call in own], default=max(event.chunks for event in events)),
                 workers=len({event.worker for event in others}),
                 flops=sum(call.flops for call in own) if own else None,
@@ -244,29 +236,6 @@ def _by_node(events: Iterable[Event]) -> dict[str, list[Event]]:
     for event in events:
         found[event.node].append(event)
     return found
-
-
-def _kernel(call: Call) -> str:
-    if call.spec is None:
-        return "reference" if call.control is None else "control flow"
-    return f"{call.spec.provider} gemm" if isinstance(call.spec, LibraryGemmSpec) else call.spec.family
-
-
-def _path(plan: Plan, calls: Sequence[Call], ops: Sequence[OpReport]) -> float:
-    """Return the time of the longest path of tasks of `plan` that wait for each other, as measured on one thread.
-
-    The time of a node with several steps is divided among them by their estimates.
-    """
-    measured = {op.node: op.alone_ns for op in ops}
-    cost: dict[str, float] = defaultdict(float)
-    for call in calls:
-        cost[call.node] += call.cost
-    times = [measured.get(call.node, 0) * (call.cost / cost[call.node] if cost[call.node] else 0.0) for call in calls]
-    ends: list[float] = []
-    for task in plan.tasks:  # each waits for earlier ones only
-        begin = max((ends[number] for number in task.after), default=0.0)
-        ends.append(begin + sum(times[task.first : task.first + task.count]))
-    return max(ends, default=0.0)
 
 
 def _cells(op: OpReport, peaks: Peaks) -> list[str]:

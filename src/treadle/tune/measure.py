@@ -13,6 +13,7 @@ import numpy as np
 
 from treadle.errors import InternalError
 from treadle.tune.space import Limits
+from treadle.tune.turns import Clock, turn
 
 K = TypeVar("K", bound=Hashable)
 """What differs between the runs that take turns, such as limits."""
@@ -71,12 +72,14 @@ def interleaved(
     *,
     drop: Callable[[Timings[Limits]], Iterable[Limits]] | None = None,
     progress: Progress | None = None,
-    now: Callable[[], int] = time.perf_counter_ns,
+    now: Clock = time.perf_counter_ns,
 ) -> Timings[Limits]:
     """Measures `run` at each of the limits `tried`, as by_turns() does."""
-    return by_turns(
-        lambda limits: _turn(run, limits, schedule, now), tried, schedule, drop=drop, progress=progress, now=now
-    )
+
+    def one_turn(limits: Limits) -> list[int]:
+        return turn(lambda: run(limits), 1, schedule.seconds, schedule.least, now)
+
+    return by_turns(one_turn, tried, schedule, drop=drop, progress=progress, now=now)
 
 
 def by_turns(
@@ -86,7 +89,7 @@ def by_turns(
     *,
     drop: Callable[[Timings[K]], Iterable[K]] | None = None,
     progress: Progress | None = None,
-    now: Callable[[], int] = time.perf_counter_ns,
+    now: Clock = time.perf_counter_ns,
 ) -> Timings[K]:
     """Takes a `turn` of each of `tried`, in random order each round, after one round that does not count.
 
@@ -115,18 +118,6 @@ def by_turns(
         if number >= schedule.enough and 2 * ended - began - start > schedule.most * 1e9:
             break
     return timings
-
-
-def _turn(run: Run, limits: Limits, schedule: Schedule, now: Callable[[], int]) -> list[int]:
-    latencies: list[int] = []
-    before = now()
-    end = before + int(schedule.seconds * 1e9)
-    while len(latencies) < schedule.least or before < end:
-        run(limits)
-        after = now()
-        latencies.append(after - before)
-        before = after
-    return latencies[1:] or latencies
 
 
 def same_everywhere(run: Run, tried: Sequence[Limits]) -> bool:

@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from treadle.codegen.jit import LlvmLinkedCode, compile_ir
 from treadle.codegen.target import detect
 from treadle.dtypes import f32
 from treadle.plan.target import Target
-
-Array = np.ndarray[Any, Any]
 
 _SUMS = 16
 """Independent sums: they hide the latency of multiply-adds of every CPU, and fit the registers of those with AVX2."""
@@ -50,30 +47,16 @@ def measure_peaks(threads: int) -> Peaks:
     Each is the best of several attempts, so that other programs disturb it little.
     """
     target = detect()
-    lanes = target.lanes(f32)
-    with _MultiplyAdds(target) as multiply:
-        best = min(_seconds(lambda: multiply(_TURNS)) for _ in range(_ATTEMPTS))
-    flops = 2.0 * lanes * _SUMS * _TURNS / (1e9 * best)
+    code = LlvmLinkedCode([("treadle_peak", compile_ir(_text(target), target))])
+    multiply = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.addresses["treadle_peak"])
+    best = min(_together([lambda: multiply(_TURNS)]) for _ in range(_ATTEMPTS))
+    flops = 2.0 * target.lanes(f32) * _SUMS * _TURNS / (1e9 * best)
     pairs = [(np.ones(_BYTES, np.uint8), np.ones(_BYTES, np.uint8)) for _ in range(threads)]
-    copies: list[Callable[[], object]] = [_copy(*pair) for pair in pairs]
+    copies = [partial(np.copyto, *pair) for pair in pairs]
     moved = 2.0 * _BYTES / 1e9
     alone = moved / min(_together(copies[:1]) for _ in range(_ATTEMPTS))
     together = threads * moved / min(_together(copies) for _ in range(_ATTEMPTS))
     return Peaks(flops, alone, max(alone, together))
-
-
-class _MultiplyAdds:
-    """A function of the number of turns, of which each is as many independent multiply-adds of vectors as `_SUMS`."""
-
-    def __init__(self, target: Target) -> None:
-        self._code = LlvmLinkedCode([("treadle_peak", compile_ir(_text(target), target))])
-        self._function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(self._code.addresses["treadle_peak"])
-
-    def __enter__(self) -> Callable[[int], float]:
-        return self._function
-
-    def __exit__(self, *_: object) -> None:
-        del self._function, self._code
 
 
 def _text(target: Target) -> str:
@@ -109,16 +92,6 @@ def _text(target: Target) -> str:
             "}",
         ]
     )
-
-
-def _copy(source: Array, target: Array) -> Callable[[], object]:
-    return lambda: np.copyto(target, source)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    before = time.perf_counter()
-    call()
-    return time.perf_counter() - before
 
 
 def _together(calls: Sequence[Callable[[], object]]) -> float:

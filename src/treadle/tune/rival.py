@@ -1,16 +1,9 @@
-"""One turn of another engine, in a process of its own: `python -m treadle.tune.rival`.
-
-It reads a JSON object from standard input: `engine`, `model`, `names` of inputs, `inputs` (a .npz file
-of arrays in their order), `intra_op`, `inter_op`,
-`clients` and `seconds`. It prints `{"latencies": [ns, ...]}`, or `{"refused": reason}` if the engine is not installed
-or cannot run the model.
-"""
+"""One turn of another engine: the program of a process of its own."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -65,16 +58,20 @@ ONE_LEVEL = frozenset({"openvino"})
 """Engines that execute one op at a time."""
 
 
-def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the process prints."""
+def main(request: str) -> None:
+    """Print the latencies of a turn, in JSON: `{"latencies": [ns, ...]}`.
+
+    Or `{"refused": reason}` if the engine is not installed or cannot run the model. `request` is JSON of an object with
+    `engine`, `model`, `names` of inputs, `inputs` (a .npz file of arrays in their order), `intra_op`, `inter_op`,
+    `clients` and `seconds`.
+    """
+    asked = json.loads(request)
+    answer: dict[str, Any]
     try:
-        with np.load(request["inputs"], allow_pickle=False) as file:
-            feed = {name: file[f"arr_{at}"] for at, name in enumerate(request["names"])}
-        run = ENGINES[request["engine"]](request["model"], feed, request["intra_op"], request["inter_op"])
-        return {"latencies": turn(run, request["clients"], request["seconds"])}
+        with np.load(asked["inputs"], allow_pickle=False) as file:
+            feed = {name: file[f"arr_{at}"] for at, name in enumerate(asked["names"])}
+        run = ENGINES[asked["engine"]](asked["model"], feed, asked["intra_op"], asked["inter_op"])
+        answer = {"latencies": turn(run, asked["clients"], asked["seconds"])}
     except Exception as error:  # noqa: BLE001 - exceptions of engines have no other common base
-        return {"refused": " ".join(str(error).split())[:300] or type(error).__name__}
-
-
-if __name__ == "__main__":
-    print(json.dumps(answer(json.load(sys.stdin))))  # noqa: T201 - the answer to the process that asked
+        answer = {"refused": " ".join(str(error).split())[:300] or type(error).__name__}
+    print(json.dumps(answer))  # noqa: T201 - to the process that asked

@@ -31,8 +31,8 @@ class Scaled:
         found: What runs take with these.
         speedup: How many times as fast as one core: a run of a single client, the throughput of several.
         held_by: What costs most: "memory", "cache", "lock", "wake-ups", "chunks" (too few of an op to share), "span"
-            (ops that
-            wait for each other, and parts of them that one worker executes), or "nothing" if cores are used well.
+            (ops that wait for each other, and parts of them that one worker executes), or "nothing" if cores are used
+            well.
         gain: How many times as fast runs would be without it; 1 for "span" and "nothing".
     """
 
@@ -94,7 +94,7 @@ def _limits(cores: int) -> list[Limits]:
 
 
 def _without(graph: TaskGraph, costs: Costs, cores: int) -> Iterator[tuple[str, TaskGraph, Costs]]:
-    """Yields names of what may hold a run, each with the graph and the costs without it."""
+    """Yields each limit that may hold a run back, by its name, with the graph and the costs as they are without it."""
     endless = float("inf")
     yield "memory", graph, replace(costs, far_bytes_per_ns=endless)
     yield "cache", graph, replace(costs, near_bytes_per_ns=endless)

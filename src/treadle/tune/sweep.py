@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +14,7 @@ import numpy as np
 
 from treadle.compile import Session
 from treadle.errors import RunError
+from treadle.runtime import interpreter
 from treadle.tune.choose import hopeless
 from treadle.tune.measure import Progress, Schedule, Timings, by_turns
 from treadle.tune.turns import turn
@@ -25,7 +23,7 @@ ROUNDS = 7
 """Rounds that count. Each has a turn of each setting that is not hopeless."""
 
 _Z = 1.96
-"""Of the normal distribution: a median lies in its interval 95 % of the time."""
+"""So many standard deviations on both sides of its mean hold 95 % of a normal distribution."""
 
 
 class Setting(NamedTuple):
@@ -43,7 +41,7 @@ class Measured:
     Attributes:
         setting: The setting.
         median_ns: The median latency of a run.
-        low_ns: The lower end of the interval in which the median lies with a probability of 95 %.
+        low_ns: The lower end of the median's confidence interval of 95 %.
         high_ns: Its upper end.
         runs_per_second: Those of all clients together.
         rounds: In how many rounds it was measured: fewer than others if it was hopeless.
@@ -158,18 +156,17 @@ def _without_hope(settings: Sequence[Setting]) -> Callable[[Timings[Setting]], l
 
 def _asked(request: Mapping[str, Any]) -> list[int]:
     """Return the latencies of a turn in a process of its own. Raises _RefusedError with the engine's reason."""
-    done = subprocess.run(
-        [sys.executable, "-m", "treadle.tune.rival"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+    program = f"from treadle.tune.rival import main; main({json.dumps(request)!r})"
+    with interpreter.start(program, answers=True) as process:
+        try:
+            answer, _ = process.communicate()
+        except BaseException:
+            process.kill()
+            raise
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(answer.splitlines()[-1])
     except (IndexError, ValueError):
-        raise _RefusedError(f"its process ended with {done.returncode}: {done.stderr.strip()[-200:]}") from None
+        raise _RefusedError(f"its process ended with {process.returncode}") from None
     if "refused" in found:
         raise _RefusedError(found["refused"])
     return list(found["latencies"])
@@ -187,7 +184,7 @@ def _measured(timings: Timings[Setting], setting: Setting, clients: int) -> Meas
 
 
 def interval(ordered: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Return the interval in which the median of what gave these `ordered` values lies with a probability of 95 %.
+    """Return the 95 % confidence interval of the median of a distribution, of which `ordered` is an ascending sample.
 
     Its ends are values themselves, whatever their distribution: the number of values below the median is binomial
     (Conover, Practical Nonparametric Statistics, 3.2).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from treadle.errors import InputError
@@ -60,10 +60,18 @@ class TaskGraph:
     @property
     def span_ns(self) -> float:
         """The time of the longest path of tasks that wait for each other, each on one worker."""
-        ends: list[float] = []
-        for task in self.tasks:
-            ends.append(max((ends[before] for before in task.after), default=0.0) + task.ns)
-        return max(ends, default=0.0)
+        return longest_path((task.after, task.ns) for task in self.tasks)
+
+
+def longest_path(tasks: Iterable[tuple[Iterable[int], float]]) -> float:
+    """Returns the time of the longest path of tasks that wait for each other.
+
+    `tasks` are the numbers of the earlier tasks that each waits for, and its time.
+    """
+    ends: list[float] = []
+    for after, ns in tasks:
+        ends.append(max((ends[before] for before in after), default=0.0) + ns)
+    return max(ends, default=0.0)
 
 
 def record_tasks(run: Callable[[], object], plan: Plan, runs: int) -> TaskGraph:
@@ -96,18 +104,13 @@ def timed_tasks(plan: Plan, runs: Sequence[Sequence[Event]], outside_ns: float) 
 
     Raises InputError if a step of the plan has no event.
     """
-    times = _times_of_steps(runs)
-    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
-    missing: list[str] = []
-
-    def time_of(call: Call) -> float:
-        key = call.node, call.op
-        counts[key] += 1
-        found = times.get((*key, counts[key] - 1))
-        if found is None and call.chunks > 0:
-            missing.append(call.node)
-        return found or 0.0
-
+    times = times_of_calls(plan, runs)
+    missing = [call.node for call, ns in zip(plan.calls, times, strict=True) if ns is None]
+    if missing:
+        raise InputError(
+            f"{missing[0]!r} and {len(missing) - 1} more of {len(plan.calls)} steps left no event in a traced run: "
+            "a simulation needs the time of every step"
+        )
     bytes_of_constants = (lambda _: 0.0) if _stay_near(plan) else _constant_bytes(plan)
     tasks = []
     for task in plan.tasks:
@@ -118,7 +121,7 @@ def timed_tasks(plan: Plan, runs: Sequence[Sequence[Event]], outside_ns: float) 
         tasks.append(
             TimedTask(
                 name=calls[0].node,
-                ns=sum(map(time_of, calls)),
+                ns=sum(ns or 0.0 for ns in times[task.first : task.first + task.count]),
                 chunks=max(1, calls[0].chunks) if is_shared else 1,
                 near_bytes=near if near > plan.target.l2 else 0.0,
                 far_bytes=far,
@@ -127,12 +130,25 @@ def timed_tasks(plan: Plan, runs: Sequence[Sequence[Event]], outside_ns: float) 
                 most_workers=calls[0].max_workers if is_shared else 1,
             )
         )
-    if missing:
-        raise InputError(
-            f"{missing[0]!r} and {len(missing) - 1} more of {len(plan.calls)} steps left no event in a traced run: "
-            "a simulation needs the time of every step"
-        )
     return TaskGraph(tuple(tasks), outside_ns)
+
+
+def times_of_calls(plan: Plan, runs: Sequence[Sequence[Event]]) -> list[float | None]:
+    """Returns the median time of each call of `plan` in `runs`; None for those that have no event.
+
+    Calls without chunks, such as those of variants that are not taken, take no time and leave no event.
+    """
+    times = _times_of_steps(runs)
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    def time_of(call: Call) -> float | None:
+        if call.chunks == 0:
+            return 0.0
+        key = call.node, call.op
+        counts[key] += 1
+        return times.get((*key, counts[key] - 1))
+
+    return [time_of(call) for call in plan.calls]
 
 
 def _times_of_steps(runs: Sequence[Sequence[Event]]) -> Mapping[tuple[str, str, int], float]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 from treadle.tracing.record import Event
@@ -29,28 +28,41 @@ def waits(events: Sequence[Event], workers: int, chunks: Mapping[str, int]) -> d
     found = dict.fromkeys(REASONS, 0)
     if not events:
         return found
+    by_end = sorted(range(len(events)), key=lambda number: events[number].end)
     edges = sorted({edge for event in events for edge in (event.start, event.end)})
-    own: dict[int, list[Event]] = defaultdict(list)
-    for event in events:
-        own[event.worker].append(event)
-    rows = [*own.values(), *([] for _ in range(workers - len(own)))]
+    seen = {event.worker for event in events}
+    silent = max(0, workers - len(seen))
+    active: dict[int, Event] = {}
+    left: dict[int, int] = {}  # of each worker, the event that began last of those that have ended
+    begun = ended = 0
     for begin, end in pairwise(edges):
-        active = [event for event in events if event.start < end and event.end > begin]
-        for row in rows:
-            if any(event.start < end and event.end > begin for event in row):
-                continue
-            found[_reason(row, active, begin, chunks)] += end - begin
+        while begun < len(events) and events[begun].start <= begin:
+            active[begun] = events[begun]
+            begun += 1
+        while ended < len(events) and events[by_end[ended]].end <= begin:
+            event = active.pop(by_end[ended])
+            left[event.worker] = max(left.get(event.worker, -1), by_end[ended])
+            ended += 1
+        shared = {event.node for event in active.values() if chunks.get(event.node, 1) > 1}
+        for worker in seen - {event.worker for event in active.values()}:
+            last = events[left[worker]].node if worker in left else None
+            found[_reason(last, shared, is_busy=bool(active))] += end - begin
+        found[_reason(None, shared, is_busy=bool(active))] += silent * (end - begin)
     return found
 
 
-def _reason(row: Sequence[Event], active: Sequence[Event], begin: int, chunks: Mapping[str, int]) -> str:
-    """Return why the worker with the events `row` waits from `begin` on, while others are in their `active` events."""
-    if not active:
+def _reason(last: str | None, shared: Collection[str], *, is_busy: bool) -> str:
+    """Return why a worker waits.
+
+    Args:
+        last: The node that it executed last; None if it has executed nothing yet.
+        shared: The nodes in progress that workers can share.
+        is_busy: Whether any node is in progress.
+    """
+    if not is_busy:
         return BETWEEN
-    shared = [event.node for event in active if chunks.get(event.node, 1) > 1]
     if not shared:
         return ONE_CHUNK
-    before = [event for event in row if event.end <= begin]
-    if any(event.node in shared for event in before[-1:]):
+    if last in shared:
         return LAST_CHUNKS
-    return TOO_SHORT if before else WAKING
+    return WAKING if last is None else TOO_SHORT

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.machines import MACHINES
 
+from treadle.plan.call import Call
 from treadle.plan.machine import machine_model
+from treadle.plan.plan import Plan
+from treadle.tracing.record import Event
 from treadle.tune.scaling import last_gain, scale
 from treadle.tune.simulate import Costs, simulate
 from treadle.tune.space import Limits
-from treadle.tune.task_graph import TaskGraph, TimedTask
+from treadle.tune.task_graph import TaskGraph, TimedTask, times_of_calls
 
 FREE = Costs(0.0, 0.0, 0.0, float("inf"), float("inf"))
 MACHINE = machine_model("generic-avx512")
@@ -150,3 +154,13 @@ def test_more_cores_gain_until_the_span_is_reached() -> None:
     assert last_gain(found) == 8
     assert found[1].speedup == pytest.approx(4.0, rel=0.05)
     assert found[-1].speedup <= 8.0
+
+
+def test_steps_of_variants_that_are_not_taken_take_no_time() -> None:
+    """They have no chunks and leave no event: the event of the variant that is taken is its own."""
+    calls = [Call("node", "conv", (), (), chunks=chunks) for chunks in (0, 4, 0, 2)]
+    plan = Plan(MACHINES["generic"].description(), (), (), calls)
+    events = [Event("node", "conv", 1, 0, 1, start, end, 1, 1) for start, end in ((10, 30), (30, 35))]
+
+    assert times_of_calls(plan, [events, events]) == [0.0, 20, 0.0, 5]
+    assert times_of_calls(plan, [events[:1]]) == [0.0, 20, 0.0, None]

@@ -96,12 +96,9 @@ def print_explanation(model: str, found: Explanation, *, all_ops: bool) -> None:
     header = ["node", "op", "kernel", "chunks", "workers", "time", "work", "FLOPs", "bytes", "FLOPs/byte", "of limit"]
     click.echo(table(header, [_row(op, found) for op in shown], "lllrrrrrrrl"))
     if workers > 1:
-        capacity = found.work_ns + found.slowed_ns + sum(found.waits.values()) or 1
-        rows = [
-            ["executing ops", duration(found.work_ns), f"{found.work_ns / capacity:.0%}"],
-            ["ops that take longer beside others", duration(found.slowed_ns), f"{found.slowed_ns / capacity:.0%}"],
-            *([reason, duration(ns), f"{ns / capacity:.0%}"] for reason, ns in found.waits.items() if ns),
-        ]
+        waits = {reason: ns for reason, ns in found.waits.items() if ns}
+        spent = {"executing ops": found.work_ns, "ops that take longer beside others": found.slowed_ns, **waits}
+        rows = [[what, duration(ns), f"{ns / found.workers_ns:.0%}"] for what, ns in spent.items()]
         click.echo(f"\nthe time of {workers} workers")
         click.echo(table(["what", "time", "part"], rows, "lrr"))
     click.echo("\nAbove 100%: some algorithms take fewer operations than are counted, caches give more than memory.")

@@ -19,7 +19,6 @@ from treadle.graph.guard import evaluate
 from treadle.open_plans import sizes_of
 from treadle.passes.lower.searches import FUNCTIONS
 from treadle.plan.call import Call
-from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan
 from treadle.runtime.signature import Tensor
 
@@ -152,7 +151,7 @@ def steps(plan: Plan, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
         {
             "node": call.node,
             "op": call.op,
-            "runs_as": runs_as(call),
+            "runs_as": call.runs_as,
             "variant": call.variant and call.variant.name,
             "native": call.function is None,
             "shapes": [shape_of(value.static_shape, sizes) for value in call.writes],
@@ -173,13 +172,6 @@ def all_calls(plan: Plan) -> Iterator[Call]:
         yield call
         for body in call.plans:
             yield from all_calls(body)
-
-
-def runs_as(call: Call) -> str:
-    """Returns the family of the generated kernel, the matmul provider, `control flow`, or `reference`."""
-    if call.spec is None:
-        return "reference" if call.control is None else "control flow"
-    return f"{call.spec.provider} gemm" if isinstance(call.spec, LibraryGemmSpec) else call.spec.family
 
 
 def print_report(report: dict[str, Any], why: str) -> None:

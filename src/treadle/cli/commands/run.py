@@ -13,13 +13,13 @@ import numpy as np
 import treadle
 from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import check_writable, duration, number, print_json, shape, shorten, size, table, width
+from treadle.cli.positive import MOST_SECONDS, Positive
 from treadle.cli.timeline import draw
 from treadle.tracing.chrome import write
 from treadle.tracing.record import Event
 from treadle.tracing.typical import typical
 
 DEFAULT_SECONDS = 1.0
-MAX_SECONDS = 1e6
 TOP_OPS = 10
 MOST_TRACED = 5
 """The largest number of runs that are traced to show the one of median duration."""
@@ -33,7 +33,7 @@ MOST_TRACED = 5
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, max=MAX_SECONDS, min_open=True),
+    type=Positive(MOST_SECONDS),
     metavar="S",
     help=f"Time runs for this long (default: {DEFAULT_SECONDS:g}).",
 )
@@ -64,8 +64,6 @@ def run(
     """
     if runs is not None and seconds is not None:
         raise click.UsageError("give --runs or --seconds, not both")
-    if seconds is not None and np.isnan(seconds):
-        raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
     if trace_file is not None:  # report an impossible path before measuring
         check_writable(
             Path(trace_file), "--trace", (options.path, *options.files.values(), *([settings] if settings else []))

@@ -8,6 +8,7 @@ import click
 
 from treadle.cli.model import ModelOptions, model_options
 from treadle.cli.output import duration, number, print_json, table
+from treadle.cli.positive import Positive
 from treadle.codegen.target import detect
 from treadle.errors import InputError
 from treadle.tune.scaling import Scaled, last_gain, scale
@@ -51,7 +52,7 @@ def _cores(_context: click.Context, _parameter: click.Parameter, text: str) -> l
 @click.option("--clients", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Callers at once.")
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     metavar="GB/S",
     help="Bandwidth of memory for all cores (default: that of two cores here, and 5 GB/s for each further one).",
 )
@@ -65,8 +66,6 @@ def simulate(options: ModelOptions, cores: list[int], clients: int, memory: floa
 
     Example: treadle simulate resnet50.onnx --cores 8,16,32 --memory 200
     """
-    if memory is not None and memory != memory:  # noqa: PLR0124 - FloatRange accepts nan
-        raise click.BadParameter("wanted a number, got nan", param_hint="--memory")
     session = options.open_session()
     feed, _ = options.first_run(session)
     plans = session.plans_for(feed)

@@ -11,13 +11,13 @@ import click
 import treadle
 from treadle.cli.model import ModelOptions, model_options, progress_bar
 from treadle.cli.output import check_writable, duration, number, print_json, table
+from treadle.cli.positive import MOST_SECONDS, Positive
 from treadle.tune.rival import ENGINES, ONE_LEVEL
 from treadle.tune.space import grid
 from treadle.tune.sweep import Measured, Setting, Sweep
 from treadle.tune.sweep import sweep as measure_sweep
 
 DEFAULT_SECONDS = 10.0
-MAX_SECONDS = 1e6
 SHADES = " ░▒▓█"
 """Of a cell of the map: the more, the nearer to the best."""
 
@@ -31,7 +31,7 @@ _SHADED = 2.0
 @click.option("--engine", "engines", multiple=True, type=click.Choice(sorted(ENGINES)), help="Measure it too.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, max=MAX_SECONDS, min_open=True),
+    type=Positive(MOST_SECONDS),
     default=DEFAULT_SECONDS,
     metavar="S",
     help=f"Measure for about this long (default: {DEFAULT_SECONDS:g}); the time to load other engines comes on top.",
@@ -49,8 +49,6 @@ def sweep(
 
     Example: treadle sweep resnet50.onnx --engine onnxruntime --clients 4
     """
-    if seconds != seconds:  # noqa: PLR0124 - FloatRange accepts nan
-        raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
     if page is not None:
         check_writable(Path(page), "--html", (options.path, *options.files.values()))
     with treadle.threads.limit(intra_op=0, inter_op=0) as available:

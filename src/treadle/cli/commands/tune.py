@@ -10,6 +10,7 @@ import click
 import treadle
 from treadle.cli.model import ModelOptions, model_options, progress_bar
 from treadle.cli.output import check_writable, duration, number, print_json, table
+from treadle.cli.positive import MOST_SECONDS, Positive
 from treadle.codegen.target import detect
 from treadle.compile import runner_of
 from treadle.errors import InputError
@@ -22,7 +23,6 @@ from treadle.tune.measure import Run, Schedule, Timings, interleaved, same_every
 from treadle.tune.space import Limits, counts, grid
 
 DEFAULT_SECONDS = 10.0
-MAX_SECONDS = 1e6
 ROUNDS = 15
 CLIENT_SECONDS = 0.1
 """Each number of clients is measured for this part of --seconds."""
@@ -32,7 +32,7 @@ CLIENT_SECONDS = 0.1
 @model_options
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, max=MAX_SECONDS, min_open=True),
+    type=Positive(MOST_SECONDS),
     default=DEFAULT_SECONDS,
     metavar="S",
     help=f"Measure for about this long, slow models longer (default: {DEFAULT_SECONDS:g}).",
@@ -56,8 +56,6 @@ def tune(
 
     Example: treadle tune resnet50.onnx --save resnet50.json
     """
-    if seconds != seconds:  # noqa: PLR0124 - FloatRange accepts nan
-        raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
     if save is not None:
         check_writable(Path(save), "--save", (options.path, *options.files.values()))
     with treadle.threads.limit(intra_op=0, inter_op=0) as available:
