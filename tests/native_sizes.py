@@ -36,4 +36,6 @@ def native_sizes(
         guards=[number(slot) for slot in checks],
         requested=[number(slot) for slot in slots],
     )
-    return list(template.requested(template.evaluate(tuple(values))))
+    (found,) = template.requested(template.evaluate(tuple(values)), [len(slots)])
+    assert found is not None
+    return list(found)

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "tuples.h"
 
 namespace nb = nanobind;
 
@@ -77,18 +78,6 @@ DeclaredArrays* make(nb::handle array_type, std::vector<PyInput> inputs) {
         }
     }
     return made.release();
-}
-
-// Returns a new tuple of these numbers.
-nb::object to_tuple(const std::vector<std::int64_t>& numbers) {
-    nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
-    if (!made.is_valid()) throw nb::python_error();
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-        PyObject* const number = PyLong_FromLongLong(numbers[i]);
-        if (number == nullptr) throw nb::python_error();
-        PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), number);
-    }
-    return made;
 }
 
 // Puts the shape of `array` into `shape` and the sizes of symbols into `sizes`, of which -1 are not known yet. Returns

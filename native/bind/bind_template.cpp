@@ -19,6 +19,7 @@
 #include "bind.h"
 #include "interpreter.h"
 #include "py_program.h"
+#include "tuples.h"
 #include "treadle/binder.h"
 #include "treadle/program_template.h"
 
@@ -143,10 +144,34 @@ PyProgram* bind(const ProgramTemplate& program, const ProgramTemplate::Sizes& si
     });
 }
 
+using Ranks = std::vector<std::optional<std::int64_t>>;
+
+// Returns the values, so many in a tuple as the next of `ranks` says, or None in place of a tuple.
+nb::list in_tuples(std::span<const std::int64_t> values, const Ranks& ranks) {
+    nb::list tuples;
+    for (const std::optional<std::int64_t>& rank : ranks) {
+        if (!rank) {
+            tuples.append(nb::none());
+            continue;
+        }
+        if (*rank < 0 || static_cast<std::size_t>(*rank) > values.size()) {
+            throw std::invalid_argument("ranks: wanted those of the requested sizes");
+        }
+        tuples.append(to_tuple(values.first(static_cast<std::size_t>(*rank))));
+        values = values.subspan(static_cast<std::size_t>(*rank));
+    }
+    return tuples;
+}
+
+nb::list requested(const ProgramTemplate& program, const ProgramTemplate::Sizes& sizes, const Ranks& ranks) {
+    return in_tuples(program.requested(sizes), ranks);
+}
+
 // Returns the requested sizes.
-std::vector<std::int64_t> evaluate_next(const ProgramTemplate& program, ProgramTemplate::Rebinding& rebinding,
-                                        const std::vector<std::int64_t>& symbols) {
-    return translate_failure([&] { return program.requested(program.evaluate(rebinding, symbols)); });
+nb::list evaluate_next(const ProgramTemplate& program, ProgramTemplate::Rebinding& rebinding,
+                       const std::vector<std::int64_t>& symbols, const Ranks& ranks) {
+    return translate_failure(
+        [&] { return in_tuples(program.requested(program.evaluate(rebinding, symbols)), ranks); });
 }
 
 // Returns `bound`, or a new program if that is None or in use.
@@ -162,35 +187,11 @@ nb::object bind_next(const ProgramTemplate& program, ProgramTemplate::Rebinding&
     });
 }
 
-// Returns the values, so many in a tuple as the next of `ranks` says, or None in place of a tuple.
-nb::object in_tuples(std::span<const std::int64_t> values, const std::vector<std::optional<std::int64_t>>& ranks) {
-    nb::list tuples;
-    std::size_t at = 0;
-    for (const std::optional<std::int64_t>& rank : ranks) {
-        if (!rank) {
-            tuples.append(nb::none());
-            continue;
-        }
-        const std::size_t end = at + static_cast<std::size_t>(*rank);
-        if (*rank < 0 || end > values.size()) throw std::invalid_argument("ranks: wanted those of the requested sizes");
-        nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(*rank)));
-        if (!tuple.is_valid()) throw nb::python_error();
-        for (Py_ssize_t axis = 0; at < end; ++axis, ++at) {
-            PyObject* const size = PyLong_FromLongLong(values[at]);
-            if (size == nullptr) throw nb::python_error();
-            PyTuple_SET_ITEM(tuple.ptr(), axis, size);
-        }
-        tuples.append(std::move(tuple));
-    }
-    return tuples;
-}
-
 nb::tuple rebind(const ProgramTemplate& program, ProgramTemplate::Rebinding& rebinding,
                  const std::vector<std::int64_t>& symbols, nb::object bound, const Pairs& outputs,
-                 const std::vector<int>& max_workers, const std::vector<std::optional<std::int64_t>>& ranks) {
-    const std::vector<std::int64_t> requested = evaluate_next(program, rebinding, symbols);
-    return nb::make_tuple(in_tuples(requested, ranks),
-                          bind_next(program, rebinding, std::move(bound), outputs, max_workers));
+                 const std::vector<int>& max_workers, const Ranks& ranks) {
+    const nb::list sizes = evaluate_next(program, rebinding, symbols, ranks);
+    return nb::make_tuple(sizes, bind_next(program, rebinding, std::move(bound), outputs, max_workers));
 }
 
 }  // namespace
@@ -210,23 +211,24 @@ void bind_template(nb::module_& m) {
              nb::arg("max_workers") = std::vector<int>(), nb::arg("hand_over") = kGenericHandOver)
         .def("evaluate", &evaluate, nb::arg("symbols"),
              "Return the sizes for the symbols' values. Raise BindingFailure if an operation fails or a guard does not hold.")
-        .def("requested", &ProgramTemplate::requested, nb::arg("sizes"), "Return the values of the requested slots.")
+        .def("requested", &requested, nb::arg("sizes"), nb::arg("ranks"),
+             "Return the values of the requested slots, so many in a tuple as the next of `ranks` says, or None in place of a\n"
+             "tuple.")
         .def("args", &ProgramTemplate::args, nb::arg("sizes"), nb::arg("step"), "Return the values of the step's arguments.")
         .def("bind", &bind, nb::arg("sizes"), nb::arg("outputs") = Pairs(), nb::arg("max_workers") = std::vector<int>(),
              nb::arg("functions") = std::vector<nb::object>(), nb::arg("shares_id") = false,
              "Return a Program for the sizes. `outputs` says where the outputs lie: (number of the memory after the inputs, byte\n"
              "offset) of each; empty: each in its own. `functions` are the callables of the steps without a kernel, in order.\n"
              "If `shares_id` is true, the program's id is program_id.")
-        .def("evaluate_next", &evaluate_next, nb::arg("rebinding"), nb::arg("symbols"),
-             "Return the requested sizes of the next bind_next() for the symbols' values. Raises as evaluate() does.")
+        .def("evaluate_next", &evaluate_next, nb::arg("rebinding"), nb::arg("symbols"), nb::arg("ranks"),
+             "Return what requested() does for the next bind_next() with the symbols' values. Raises as evaluate() does.")
         .def("bind_next", &bind_next, nb::arg("rebinding"), nb::arg("bound").none(), nb::arg("outputs") = Pairs(),
              nb::arg("max_workers") = std::vector<int>(),
              "Bind `bound`, a program that this function has returned for the rebinding, to the sizes of evaluate_next(), and\n"
              "return it. Return a new program if `bound` is None or in use by a run. No run of it may begin meanwhile.")
         .def("rebind", &rebind, nb::arg("rebinding"), nb::arg("symbols"), nb::arg("bound"), nb::arg("outputs"),
              nb::arg("max_workers"), nb::arg("ranks"),
-             "Do what evaluate_next() does, and then bind_next() with `bound`. Return the requested sizes, so many in a tuple as\n"
-             "the next of `ranks` says (None: None in place of a tuple), and the program.")
+             "Do what evaluate_next() does, and then bind_next() with `bound`. Return what both do.")
         .def_prop_ro("program_id", &ProgramTemplate::program_id,
                      "The id, in trace events, of the programs of data stages, of bind_next(), and of bind() with `shares_id`.")
         .def_prop_ro("arena_allocations", &ProgramTemplate::arena_allocations,

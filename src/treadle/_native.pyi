@@ -289,8 +289,8 @@ class ProgramTemplate:
         Raises BindingFailure if an operation fails, or else if a guard does not hold, or else if a requested size is
         negative; ValueError for a wrong number of symbols.
         """
-    def requested(self, sizes: Sizes) -> list[int]:
-        """Return the values of the requested slots."""
+    def requested(self, sizes: Sizes, ranks: Sequence[int | None]) -> list[tuple[int, ...] | None]:
+        """Return the values of the requested slots, so many in a tuple as the next of `ranks` says, or None."""
     def args(self, sizes: Sizes, step: int) -> list[int]:
         """Return the values of the step's arguments."""
     def bind(
@@ -304,8 +304,10 @@ class ProgramTemplate:
         `functions` are the callables of the steps without a kernel, in the order of the steps, as in Program. Raises
         BindingFailure; ValueError for sizes of another template, or faulty `outputs`, `max_workers` or `functions`.
         """
-    def evaluate_next(self, rebinding: Rebinding, symbols: Sequence[int]) -> list[int]:
-        """Return the requested sizes of the next bind_next() for the symbols' values.
+    def evaluate_next(
+        self, rebinding: Rebinding, symbols: Sequence[int], ranks: Sequence[int | None]
+    ) -> list[tuple[int, ...] | None]:
+        """Return what requested() does for the next bind_next() with the symbols' values.
 
         Once a program is bound, it computes only what depends on symbols whose values differ from those of that
         program. Raises as evaluate() does; evaluate_next() must then succeed before the next bind_next().
@@ -314,10 +316,9 @@ class ProgramTemplate:
         self, rebinding: Rebinding, symbols: Sequence[int], bound: Program, outputs: Sequence[tuple[int, int]],
         max_workers: Sequence[int], ranks: Sequence[int | None]
     ) -> tuple[list[tuple[int, ...] | None], Program]:  # fmt: skip
-        """Do what evaluate_next() does, and then bind_next() with `bound`.
+        """Do what evaluate_next() does, and then bind_next() with `bound`; return what both do.
 
-        Returns the requested sizes, so many in a tuple as the next of `ranks` says (None: None in place of a tuple),
-        and the program. Raises as both do; `rebinding` and `bound` must then not be used.
+        Raises as both do; `rebinding` and `bound` must then not be used.
         """
     def bind_next(
         self, rebinding: Rebinding, bound: Program | None, outputs: Sequence[tuple[int, int]] = (),

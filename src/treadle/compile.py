@@ -426,9 +426,14 @@ def runner_of(session: Session) -> Runner:
     return session._runner  # noqa: SLF001 - this module's own class
 
 
+def compiler_of(session: Session) -> ModelCompiler:
+    """Return what compiles the model of `session`."""
+    return session._compiler  # noqa: SLF001 - this module's own class
+
+
 def count_compiles(session: Session, counter: CompileCounter) -> None:
     """Let `counter` count the plans of `session` too, for facades."""
-    session._compiler.count_in(counter)  # noqa: SLF001 - this module's own class
+    compiler_of(session).count_in(counter)
 
 
 def runs_in_stages(session: Session) -> bool:
@@ -443,14 +448,9 @@ def written_forms(session: Session) -> WrittenForms:
     return session._written  # noqa: SLF001 - this module's own class
 
 
-def compiler_of(session: Session) -> ModelCompiler:
-    """Return what compiles the model of `session`."""
-    return session._compiler  # noqa: SLF001 - this module's own class
-
-
 def remembered(session: Session, name: str, make: Callable[[], Any]) -> Any:
     """Return what `make` returns of the model of `session`, as JSON has it; it is kept on disk under `name`."""
-    return session._compiler.remembered(name, make)  # noqa: SLF001 - this module's own class
+    return compiler_of(session).remembered(name, make)
 
 
 def _nested(
@@ -472,7 +472,7 @@ def _nested(
             matmul_provider=provider,
             batch_invariant=batch_invariant,
         )
-        session._compiler.count_in(counter)  # noqa: SLF001 - this module's own class
+        compiler_of(session).count_in(counter)
         return runner_of(session)
 
     return runner

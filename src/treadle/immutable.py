@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import FrozenInstanceError
 from operator import attrgetter
 from typing import Any, NoReturn, TypeVar, dataclass_transform
@@ -35,20 +36,25 @@ def immutable(kind: type[_T]) -> type[_T]:
     made: dict[str, Any] = {}
     exec("\n".join(lines), {"_set": object.__setattr__, "_defaults": defaults}, made)  # noqa: S102 - as dataclass does
     made["__slots__"] = made["__match_args__"] = names
-    made["_values"] = attrgetter(*names) if len(names) > 1 else _OnlyValue(*names)
+    made["_values"] = values_getter(names)
     metaclass: Any = type(kind)
     found: type[_T] = metaclass(kind.__name__, kind.__bases__, {**_METHODS, **made, **content})
     return found
 
 
-class _OnlyValue:
-    """What attrgetter is for several attributes, for one."""
+def values_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what gives the tuple of these attributes of an object; it is no method, wherever it is kept."""
+    return attrgetter(*names) if len(names) > 1 else _FewValues(names)
 
-    def __init__(self, name: str) -> None:
-        self._of = attrgetter(name)
 
-    def __call__(self, one: Any) -> tuple[Any]:
-        return (self._of(one),)
+class _FewValues:
+    """What attrgetter is for several attributes, for one or none."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __call__(self, one: Any) -> tuple[Any, ...]:
+        return tuple([getattr(one, name) for name in self._names])
 
 
 def _repr(self: Any) -> str:
@@ -79,11 +85,8 @@ def _delete(self: Any, name: str) -> NoReturn:  # noqa: ARG001 - as it is called
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-_METHODS = {
-    "__repr__": _repr,
-    "__eq__": _eq,
-    "__hash__": _hash,
-    "__reduce__": _reduce,
-    "__setattr__": _set,
-    "__delattr__": _delete,
-}
+EQUAL, HASH = {"__eq__": _eq}, {"__hash__": _hash}
+"""Methods of classes whose `_values` gives the tuple of what is compared."""
+FROZEN = {"__setattr__": _set, "__delattr__": _delete}
+"""Methods of classes whose attributes cannot be set or deleted."""
+_METHODS = {"__repr__": _repr, "__reduce__": _reduce, **EQUAL, **HASH, **FROZEN}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+from treadle.immutable import EQUAL, FROZEN, HASH, values_getter
 
 __all__ = ["dataclass"]
 
@@ -39,17 +40,17 @@ else:
             methods: dict[str, Any] = {
                 "__init__": _first_init(made, frozen=frozen),
                 "__repr__": _repr,
-                "_compared": attrgetter(*compared) if len(compared) > 1 else _Few(compared),
+                "_values": values_getter(compared),
             }
             if eq:
-                methods["__eq__"] = _eq
+                methods |= EQUAL
             if frozen:
                 methods |= _FROZEN
             for name, method in methods.items():
                 if name not in own:
                     setattr(made, name, method)
             if eq and own.get("__hash__") is None:
-                made.__hash__ = _hash if frozen else None
+                made.__hash__ = HASH["__hash__"] if frozen else None
             return made
 
         return make if kind is None else make(kind)
@@ -104,38 +105,9 @@ def _init(kind: type, *, frozen: bool) -> Callable[..., None]:
     return init
 
 
-class _Few:
-    """What attrgetter is for several attributes, for one or none."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-
-    def __call__(self, one: Any) -> tuple[Any, ...]:
-        return tuple([getattr(one, name) for name in self._names])
-
-
 def _repr(self: Any) -> str:
     parts = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(self) if each.repr)
     return f"{type(self).__qualname__}({parts})"
-
-
-def _eq(self: Any, other: Any) -> Any:
-    if other.__class__ is not self.__class__:
-        return NotImplemented
-    values = self._compared
-    return values(self) == values(other)
-
-
-def _hash(self: Any) -> int:
-    return hash(self._compared(self))
-
-
-def _set(self: Any, name: str, value: Any) -> NoReturn:  # noqa: ARG001 - as it is called
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _delete(self: Any, name: str) -> NoReturn:  # noqa: ARG001 - as it is called
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def _state(self: Any) -> list[Any]:
@@ -147,4 +119,4 @@ def _set_state(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, field.name, value)
 
 
-_FROZEN = {"__setattr__": _set, "__delattr__": _delete, "__getstate__": _state, "__setstate__": _set_state}
+_FROZEN = {**FROZEN, "__getstate__": _state, "__setstate__": _set_state}

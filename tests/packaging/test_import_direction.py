@@ -29,7 +29,8 @@ LAYERS: list[set[str]] = [
     {"lru", "garbage"},
     {"knobs", "forking", "provider"},
     {"dtypes", "optimisations", "scarce_memory"},
-    {"errors", "immutable", "records"},
+    {"records"},
+    {"errors", "immutable"},
 ]
 """From top to bottom. A module imports its own part and parts of lower layers, nothing beside or above."""
 

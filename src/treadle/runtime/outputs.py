@@ -194,21 +194,23 @@ class Outputs:
         self._dtypes: list[np.dtype[Any]] = []
         self._starts: list[int] = []
         self._strides: list[tuple[int, ...] | None] = []
-        pitches: list[int] = []
         blocks = form.blocks(shapes)
         pooled = []
         if sum([block.size for block in blocks]) >= MIN_BYTES:
-            for block in blocks:
-                size, count = block.size, len(block.indices)
-                if size > pool.limit or (size < MIN_BLOCK_BYTES and count < MIN_SHARED):
-                    continue
-                pooled.append(block)
-                self._acquire.append(partial(pool.acquire, size))
-                self._shapes.append((count, *block.spec.shape))
-                self._dtypes.append(block.spec.dtype)
-                self._starts.append(0)
-                self._strides.append(_strides(block))
-                pitches.append(block.pitch)
+            pooled = [
+                block
+                for block in blocks
+                if block.size <= pool.limit and (block.size >= MIN_BLOCK_BYTES or len(block.indices) >= MIN_SHARED)
+            ]
+        self._single = (pooled[0].size, pooled[0].spec.shape) if form.is_single and pooled else None
+        """If the only output has a block: the bytes of that, and the shape."""
+        for block in () if self._single is not None else pooled:
+            self._acquire.append(partial(pool.acquire, block.size))
+            self._shapes.append((len(block.indices), *block.spec.shape))
+            self._dtypes.append(block.spec.dtype)
+            self._starts.append(0)
+            self._strides.append(_strides(block))
+        pitches = [block.pitch for block in pooled]
         arranged = form.arrange(pooled)
         self._in_order = arranged.in_order
         self._empty = [_new(shapes[index], form.dtypes[index]) for index in arranged.separate]
@@ -221,8 +223,6 @@ class Outputs:
         """True if each output is an array with its own buffer, the caller gives none, and no run makes one."""
         self.bound = [] if self.all_separate else self.locations
         """The same as a native template takes it: nothing if each output has its own buffer."""
-        self._single = (blocks[0].size, blocks[0].spec.shape) if form.is_single and pooled else None
-        """If the only output has a block: the bytes of that, and the shape."""
 
     def resize(self, shapes: Sequence[StaticShape | None]) -> bool:
         """Allocate for these `shapes` from now on; False, and nothing changes, if that takes another arrangement.

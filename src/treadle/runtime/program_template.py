@@ -191,7 +191,7 @@ class ProgramTemplate:
 
     def _bound(self, symbols: tuple[int, ...]) -> Executable:
         sizes = self._native.evaluate(symbols)
-        outputs = Outputs(self._form, self._shapes(self._native.requested(sizes)), self.output_pool)
+        outputs = Outputs(self._form, self._native.requested(sizes, self._form.ranks), self.output_pool)
         program, code = self._program(sizes, outputs.bound, shares_id=True)
         executable = Executable(program, outputs, self.output_pool, code)
         self._live.add(executable)
@@ -227,7 +227,7 @@ class ProgramTemplate:
 
     def bind_next(self, rebinding: _native.Rebinding, symbols: Sequence[int]) -> Executable:
         """Return an executable of its own for the symbols' values, which rebind() takes. Raises as bind() does."""
-        shapes = self._shapes(self._native.evaluate_next(rebinding, symbols))
+        shapes = self._native.evaluate_next(rebinding, symbols, self._form.ranks)
         return self._bound_next(rebinding, shapes)
 
     def rebind(self, rebinding: _native.Rebinding, symbols: Sequence[int], executable: Executable) -> Executable:
@@ -300,19 +300,10 @@ class ProgramTemplate:
     def bind_sized(self, symbols: Sequence[int]) -> tuple[Body, list[tuple[int, ...] | None]]:
         """Return what bind_body() does, and the shapes of its outputs (None: a run finds it). Raises as bind() does."""
         sizes = self._native.evaluate(symbols)
-        return self._body(sizes), self._shapes(self._native.requested(sizes))
+        return self._body(sizes), self._native.requested(sizes, self._form.ranks)
 
     def _body(self, sizes: _native.Sizes) -> Body:
         return Body(*self._program(sizes, [], shares_id=False))
-
-    def _shapes(self, values: Sequence[int]) -> list[tuple[int, ...] | None]:
-        """Return the shapes of the outputs (None: a run finds it); `values` are the requested sizes."""
-        shapes: list[tuple[int, ...] | None] = []
-        at = 0
-        for rank in self._form.ranks:
-            shapes.append(None if rank is None else tuple(values[at : at + rank]))
-            at += rank or 0
-        return shapes
 
     def cap(self, caps: Mapping[str, int]) -> None:
         """Put a session's `caps` in force in all bindings, as Executable.cap() does."""
