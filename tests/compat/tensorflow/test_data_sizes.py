@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,10 +100,7 @@ def deeper(x: Any, n: Any) -> Any:
     ]
 
 
-def test_what_only_python_can_drive_runs_in_stages() -> None:
-    """
-    That becomes clear in the run, which then starts anew.
-    """
+def test_a_loop_behind_a_mask_may_add_axes() -> None:
     traced = tf.function(deeper)
     x = np.array([1, -1, 2, 3], np.float32)
     for n in (0, 1, 2, 3, 1):
@@ -109,6 +108,71 @@ def test_what_only_python_can_drive_runs_in_stages() -> None:
         for _ in range(n):
             wanted = np.stack([wanted, wanted + 1])
         np.testing.assert_array_equal(traced(tf.constant(x), tf.constant(n)), wanted)
+    assert traced.native_runs == 5
+
+
+def sum_or_double(tf: Any, y: Any, yes: Any) -> Any:
+    """A branch whose sides have results of different ranks: Python takes the side, between two stages."""
+    return tf.cond(yes, lambda: tf.reduce_sum(y), lambda: y * 2)
+
+
+def behind_a_mask(tf: Any, x: Any, n: Any) -> Any:
+    """That branch on what a mask chooses: it needs Python for all sizes, which becomes clear in the compiler."""
+    return sum_or_double(tf, tf.boolean_mask(x, x > 0), n > 1)
+
+
+def behind_a_rank(tf: Any, x: Any, n: Any) -> Any:
+    """That branch on a tensor whose rank depends on data: that it needs Python becomes clear in the run."""
+    sizes = tf.stack([n, 4 // n])
+    return sum_or_double(tf, tf.reshape(x, tf.boolean_mask(sizes, sizes > 1)), n > 1)
+
+
+@pytest.mark.parametrize("case", [behind_a_mask, behind_a_rank])
+def test_a_branch_with_sides_of_different_ranks_runs_in_stages(case: Any) -> None:
+    """
+    A stage that cannot be one native run is built anew as several, once: later calls have the same ones.
+    """
+    traced = tf.function(lambda x, n: case(tf, x, n))
+    x = np.array([1, -1, 2, 3], np.float32)
+
+    def call(n: int) -> Any:
+        runs = traced.native_runs
+        found = np.asarray(traced(tf.constant(x), tf.constant(n)))
+        kept = x if case is behind_a_rank else x[x > 0]
+        np.testing.assert_array_equal(found, kept.sum() if n > 1 else kept * 2)
+        return traced.native_runs - runs
+
+    call(1), call(2)
+    counts = [call(n) for n in (1, 2, 4, 1)]
+    assert len({*counts}) == 1
+    assert counts[0] > 1
+
+
+@pytest.mark.parametrize("case", [behind_a_mask, behind_a_rank])
+def test_such_branches_agree_with_tensorflow(case: Any) -> None:
+    peer = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    traced = tf.function(lambda x, n: case(tf, x, n))
+    wanted = peer.function(lambda x, n: case(peer, x, n))
+    x = np.array([1, -1, 2, 3], np.float32)
+    for n in (1, 2, 4, 1):
+        found = traced(tf.constant(x), tf.constant(n))
+        np.testing.assert_array_equal(found, wanted(peer.constant(x), peer.constant(n)))
+
+
+def test_threads_share_a_stage_that_is_refused_in_the_run() -> None:
+    """
+    Whichever thread is refused first, each run starts anew and has its own results.
+    """
+    x = np.array([1, -1, 2, 3], np.float32)
+
+    def call(traced: Any, n: int) -> Any:
+        return np.asarray(traced(tf.constant(x), tf.constant(n))).tolist()
+
+    for _ in range(4):
+        traced = tf.function(lambda x, n: behind_a_rank(tf, x, n))
+        with ThreadPoolExecutor(4) as pool:
+            found = pool.map(partial(call, traced), [1, 2, 4, 1] * 4)
+            assert list(found) == [(x * 2).tolist(), 5, 5, (x * 2).tolist()] * 4
 
 
 def test_operands_that_do_not_fit_name_their_operation() -> None:

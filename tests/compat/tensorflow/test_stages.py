@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import treadle.compat.tensorflow as tf
 import treadle.compat.tensorflow.compat.v1 as tf1
+from treadle.compat.tensorflow.program import Program
 
 
 def test_shapes_may_be_fed() -> None:
@@ -121,3 +124,30 @@ def test_independent_ops_share_one_team() -> None:
         (device,) = metadata.step_stats.dev_stats
         workers = {stats.thread_id for stats in device.node_stats}
         assert 1 <= len(workers) <= max(intra, inter)
+
+
+def test_a_body_without_effects_is_built_once_and_then_run_directly(monkeypatch: Any) -> None:
+    """
+    Python drives the loop, because its body calls a Python function. Its test has no effects: from the second
+    iteration on it is run without a look at its stages.
+    """
+    built: list[Program] = []
+    looked: list[Program] = []
+    build, stage = Program._build_one, Program._stage
+    monkeypatch.setattr(Program, "_build_one", lambda self, *args: (built.append(self), build(self, *args))[1])
+    monkeypatch.setattr(Program, "_stage", lambda self, *args: (looked.append(self), stage(self, *args))[1])
+    count = 20
+
+    @tf.function
+    def call(total: Any) -> Any:
+        i = tf.constant(0)
+        while i < count:
+            total = tf.ensure_shape(tf.numpy_function(lambda a: a + np.float32(1), [total], tf.float32), [])
+            i += 1
+        return total
+
+    assert float(call(tf.constant(1.0))) == 1 + count
+    assert len(built) == len(set(built))
+    direct = [program for program in set(built) if program._direct is not None]
+    assert len(direct) == 1
+    assert looked.count(direct[0]) == 2

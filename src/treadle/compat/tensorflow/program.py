@@ -26,6 +26,7 @@ from treadle.compile import Session, count_compiles, runner_of, runs_in_stages
 from treadle.errors import ShapeError, TreadleError
 from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import NeedsShapeError
+from treadle.graph.graph import all_nodes
 from treadle.graph.value import Value
 from treadle.lru import LRU
 from treadle.ops.op import Array
@@ -150,9 +151,10 @@ class Program:
             try:
                 found = stage.session.run(inputs, **run.arguments())
             except TreadleError:
-                if not (stage.may_be_refused and self._refusals):
+                if not stage.may_be_refused or (self._defers and not self._refusals):
                     raise
-                self._stop_deferring()
+                with self._lock:
+                    self._stop_deferring()
                 return self._run(arrays, run)
             known.update((tensor, found[name]) for tensor, name in stage.outputs.items())
         for op in stage.dynamic:
@@ -176,23 +178,17 @@ class Program:
             return stage
 
     def _stop_deferring(self) -> None:
-        """Build stages anew, without parts that are made once sizes are known."""
-        with self._lock:
-            self._defers = False
-            self._refusals.clear()
-            self._stages.clear()
+        """Drop the stages. Those that follow have no parts that are made once sizes are known."""
+        self._defers = False
+        self._refusals.clear()
+        self._stages.clear()
 
     def _build(self, arrays: dict[Tensor, Array], held: Held) -> Stage:
-        if self._defers:
-            stage = self._build_one(arrays, held)
-            needs_stages = stage is None or bool(self._refusals)
-            if stage is not None and stage.may_be_refused and stage.session is not None:
-                needs_stages = needs_stages or runs_in_stages(stage.session)
-            if stage is not None and not needs_stages:
-                return stage
-            self._defers = False
-            self._refusals.clear()
+        """Return the stage for these arrays, without parts that are made later if one of them needs Python."""
         stage = self._build_one(arrays, held)
+        if self._defers and (stage is None or self._refusals or _needs_stages(stage)):
+            self._stop_deferring()
+            stage = self._build_one(arrays, held)
         assert stage is not None, "nothing was deferred"
         return stage
 
@@ -237,8 +233,13 @@ class Program:
             outputs={tensor: value.name for tensor, value in outputs.items()},
             dynamic=e.dynamic,
             rest=rest,
-            may_be_refused=bool(emission.deferred) or e.may_be_refused,
+            may_be_refused=self._defers and any(node.op == "deferred" for node in all_nodes(e.graph)),
         )
+
+
+def _needs_stages(stage: Stage) -> bool:
+    """Return whether parts of a stage that are made once sizes are known have Python between them."""
+    return stage.may_be_refused and stage.session is not None and runs_in_stages(stage.session)
 
 
 class _Emission:
