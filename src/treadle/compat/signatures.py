@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from operator import is_
-from typing import Any
+from operator import is_not
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 ATOMS: frozenset[type] = frozenset({int, bool, str, bytes, type(None), type(Ellipsis), type})
 """Types whose values are parts of a signature themselves."""
@@ -30,16 +32,25 @@ def elements_of(value: Any) -> Sequence[Any] | None:
 
 
 def map_structure(structure: Any, function: Callable[[Any], Any], kind: type | tuple[type, ...]) -> Any:
-    """Return nested tuples, lists and dicts with `function` applied to the values of type `kind`."""
+    """Return nested tuples, lists, dicts and slices with `function` applied to the values of type `kind`."""
     if isinstance(structure, kind):
         return function(structure)
     if isinstance(structure, tuple):
         items = [map_structure(each, function, kind) for each in structure]
-        if all(map(is_, items, structure)):
-            return structure
-        return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
-    if isinstance(structure, list):
+        if any(map(is_not, items, structure)):
+            return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
+    elif isinstance(structure, list):
         return [map_structure(each, function, kind) for each in structure]
-    if isinstance(structure, dict):
+    elif isinstance(structure, dict):
         return {key: map_structure(each, function, kind) for key, each in structure.items()}
+    elif isinstance(structure, slice):
+        ends = (structure.start, structure.stop, structure.step)
+        return slice(*(map_structure(each, function, kind) for each in ends))
     return structure
+
+
+def values_in(structure: Any, kind: type[T] | tuple[type[T], ...]) -> list[T]:
+    """Return the values of type `kind` in nested tuples, lists, dicts and slices, in order."""
+    found: list[T] = []
+    map_structure(structure, found.append, kind)
+    return found

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from treadle import dtypes
-from treadle.compat.tensorflow.deferred_ops import REASONS, NeedsPythonError, emit_ops, require_core
+from treadle.compat.tensorflow.deferred_ops import REASONS, DeferredOps, NeedsPythonError, emit_ops
 from treadle.compat.tensorflow.effects import closure
 from treadle.compat.tensorflow.func_graph import Subgraph
 from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.tensor import Tensor
 from treadle.dtypes import DType
-from treadle.errors import ShapeError
 from treadle.frontends.core_bodies import is_known, needs_python
-from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given, later_body
+from treadle.frontends.deferred_nodes import LaterLoop, later_body
 from treadle.frontends.tensorflow.core_control import agree, decides, has_numbers, may_be_core
-from treadle.frontends.tensorflow.core_lists import drop_unread_lists
 from treadle.frontends.tensorflow.core_loops import CoreLoop, source
 from treadle.frontends.tensorflow.emitter import info_of
 from treadle.frontends.tensorflow.list_loops import ListAccess, SplitStep
@@ -27,7 +24,6 @@ from treadle.frontends.tensorflow.node import Node
 from treadle.graph.graph import Graph, unlink
 from treadle.graph.value import Value
 from treadle.ops.deferred import DeferredNodes
-from treadle.ops.op import Info
 
 
 def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Subgraph, no: Subgraph) -> Any:
@@ -67,38 +63,15 @@ def _side_made_later(
     tensors: list[Tensor | None] = [None] * len(values)
     tensors[captured] = side.graph.captures.values()
 
-    def build(infos: Sequence[Info]) -> Graph:
-        return _built(e, side, tensors, infos, side.graph.results)
-
-    return later_body(e.name, values, DeferredNodes(build, kinds))
+    return later_body(e.name, values, DeferredNodes(_deferred(e, side, tensors, side.graph.results).build, kinds))
 
 
-def _built(
-    e: StageEmitter,
-    subgraph: Subgraph,
-    tensors: Sequence[Tensor | None],
-    infos: Sequence[Info],
-    wanted: Sequence[Tensor],
-) -> Graph:
-    """Return a graph that computes `wanted` from operands of which this is known, each of them one of `tensors`.
-
-    None among these is an operand that is not read. Raises ShapeError, and notes a refusal if Python is needed.
-    """
-    inner = e.inside()
-    pairs = [
-        (tensor, given(inner, f"operand {at}", info))
-        for at, (tensor, info) in enumerate(zip(tensors, infos, strict=True))
-    ]
-    try:
-        made = _emit(inner, subgraph, {tensor: value for tensor, value in pairs if tensor is not None}, wanted)
-        inner.finish(made, [f"result {at}" for at in range(len(made))])
-        drop_unread_lists(inner.graph)
-        require_core(inner)
-    except REASONS as error:
-        if isinstance(error, NeedsPythonError | NeedsShapeError):
-            e.refusals.append(f"{e.name}: {error}")
-        raise ShapeError(str(error)) from error
-    return inner.graph
+def _deferred(
+    e: StageEmitter, subgraph: Subgraph, tensors: Sequence[Tensor | None], wanted: Sequence[Tensor]
+) -> DeferredOps:
+    """Return what computes `wanted` from operands, each of them one of `tensors`; None is one that is not read."""
+    ops = _operations(subgraph, wanted, [tensor for tensor in tensors if tensor is not None])
+    return DeferredOps(e.name, tuple(ops), tuple(tensors), {}, tuple(wanted), e)
 
 
 def add_loop(
@@ -169,8 +142,9 @@ class _Loop:
         split, e = self._split, self._emitter
         key = e.made.number(op), tuple(value.known_dtype for value in self._plain)
         infos = list(map(info_of, self._plain))
-        if not self._items and e.made.has_failed(key, infos):
-            return self._add_data_loop(key, e.made.later((key, "changed"), tuple), condition, limit)
+        changed = None if self._items else e.made.failure(key, infos)
+        if changed is not None:
+            return self._add_data_loop(key, changed, condition, limit)
         forms = [self._items[access.parameter].form() for access in split.reads]
         if None in forms:
             raise NeedsPythonError
@@ -196,9 +170,8 @@ class _Loop:
         whole = [*self._values, *read]
         found = CoreLoop(whole, split, graph, self._test_graph(read), self._items, limit).add(e, condition)
         if found is None and not (read or any(split.lists)):
-            found_changed: tuple[int, ...] = e.made.later((key, "changed"), partial(tuple, split.results))
-            e.made.fail(key, infos)
-            return self._add_data_loop(key, found_changed, condition, limit)
+            e.made.fail(key, infos, tuple(split.results))
+            return self._add_data_loop(key, split.results, condition, limit)
         return found
 
     def _add_data_loop(self, key: Hashable, changed: Sequence[int], condition: Value, limit: int | None) -> Any:
@@ -210,12 +183,12 @@ class _Loop:
         wanted = [*(step.graph.results[at] for at in changed), step.graph.results[-1]]
         tensors = [*step.graph.parameters, *step.graph.captures.values()]
 
-        def build(infos: Sequence[Info]) -> Graph:
-            return _built(e, step, tensors, infos, wanted)
-
         if not changed:
             return None
-        loop = e.made.later((key, "later"), lambda: LaterLoop.of(e.name, plain, changed, build))
+        loop = e.made.later(
+            (key, "later", tuple(changed)),
+            lambda: LaterLoop.of(e.name, plain, changed, _deferred(e, step, tensors, wanted).build),
+        )
         tried = loop.step(list(map(info_of, plain)))
         if tried is None or needs_python(tried):
             return None
@@ -285,9 +258,13 @@ class _Body:
 
 def _emit(e: StageEmitter, subgraph: Subgraph, values: dict[Tensor, Value], wanted: Sequence[Tensor]) -> list[Value]:
     """Add the operations that `wanted` depend on to `e`; `values` are those of parameters and captures."""
-    ops = [op for op in closure(wanted, subgraph.graph.effects(), values) if op.kind != "Placeholder"]
-    emit_ops(e, ops, values, wanted)
+    emit_ops(e, _operations(subgraph, wanted, values), values, wanted)
     return [values[tensor] for tensor in wanted]
+
+
+def _operations(subgraph: Subgraph, wanted: Sequence[Tensor], given: Iterable[Tensor]) -> list[Operation]:
+    """Return the operations that compute `wanted` from `given`, in order."""
+    return [op for op in closure(wanted, subgraph.graph.effects(), given) if op.kind != "Placeholder"]
 
 
 def _read(e: StageEmitter, op: Operation, variables: Sequence[Any]) -> list[Value]:

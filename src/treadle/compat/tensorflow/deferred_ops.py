@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from treadle import dtypes
 from treadle.compat.tensorflow.effects import is_pure
@@ -33,19 +34,18 @@ REASONS = (NeedsPythonError, NeedsShapeError, OpError, *OPERAND_ERRORS)
 CONTROL = ("If", "While")
 """Kinds of operations that may need Python for some sizes and not for others."""
 
-Asked = Mapping[Operation, Value]
-"""The values whose elements the rules of operations asked for, by operation."""
-
 
 @dataclass(frozen=True, slots=True)
 class DeferredOps:
     """Operations that compute `wanted` from `reads`, which are operands, and from `constants`.
 
-    They are added to an emitter for a place inside that of `emitter`.
+    Operands that nothing reads are None among `reads`. The operations are added to an emitter for a place inside that
+    of `emitter`; errors name the node `name`.
     """
 
+    name: str
     ops: tuple[Operation, ...]
-    reads: tuple[Tensor, ...]
+    reads: tuple[Tensor | None, ...]
     constants: Mapping[Tensor, Value]
     wanted: tuple[Tensor, ...]
     emitter: StageEmitter
@@ -57,16 +57,18 @@ class DeferredOps:
         """
         e = self.emitter.inside()
         values = dict(self.constants)
-        for tensor, info in zip(self.reads, infos, strict=True):
-            values[tensor] = given(e, tensor.name, info)
+        for at, (tensor, info) in enumerate(zip(self.reads, infos, strict=True)):
+            value = given(e, f"operand {at}" if tensor is None else tensor.name, info)
+            if tensor is not None:
+                values[tensor] = value
         try:
             emit_ops(e, self.ops, values, self.wanted)
             e.finish([values[tensor] for tensor in self.wanted], [f"result {at}" for at in range(len(self.wanted))])
             drop_unread_lists(e.graph)
             require_core(e)
         except (NeedsPythonError, NeedsShapeError) as error:
-            self.emitter.refusals.append(f"{self.ops[0].name}: {error}")
-            raise ShapeError(str(error), node=self.ops[0].name) from error
+            self.emitter.refusals.append(f"{self.name}: {error}")
+            raise ShapeError(str(error), node=self.name) from error
         except REASONS as error:
             raise ShapeError(message_of(error), node=e.name) from error
         return e.graph
@@ -84,7 +86,7 @@ def emit_ops(e: StageEmitter, ops: Sequence[Operation], values: dict[Tensor, Val
     Those that need shapes or numbers that depend on data are made once these are known.
     """
     deferred: list[Operation] = []
-    asked: dict[Operation, Value] = {}
+    asked: dict[Tensor, None] = {}
     for op in ops:
         if any(tensor not in values or not is_known(values[tensor]) for tensor in op.inputs):
             deferred.append(op)
@@ -93,19 +95,25 @@ def emit_ops(e: StageEmitter, ops: Sequence[Operation], values: dict[Tensor, Val
         try:
             found = op.emit(e, [values[tensor] for tensor in op.inputs])
         except NeedsShapeError as need:
-            if need.value is None:
+            tensor = asked_input(op, values, need.value)
+            if tensor is None:
                 raise
             deferred.append(op)
-            asked[op] = need.value
+            asked[tensor] = None
             continue
         except (ShapeError, ValueError) as error:
             raise misfit(op, error) from error
-        results = found if isinstance(found, list | tuple) else [] if found is None else [found]
+        results = results_of(found)
         if len(results) < len(op.outputs):
             raise NeedsPythonError(f"only Python tells the results of {op.name}")
         values.update(zip(op.outputs, results, strict=False))
     if deferred and not add_deferred_ops(e, deferred, asked, values, wanted):
         raise NeedsPythonError(f"only Python tells the sizes of {deferred[0].name}")
+
+
+def results_of(found: Any) -> Sequence[Value]:
+    """Return what emitting an operation gave as a sequence: a value, several, or None."""
+    return found if isinstance(found, list | tuple) else [] if found is None else [found]
 
 
 def misfit(op: Operation, error: Exception) -> InvalidArgumentError:
@@ -130,11 +138,14 @@ def asked_input(op: Operation, values: Mapping[Tensor, Value], value: Value | No
 def add_deferred_ops(
     e: StageEmitter,
     ops: Sequence[Operation],
-    asked: Asked,
+    asked: Iterable[Tensor],
     values: dict[Tensor, Value],
     wanted: Sequence[Tensor],
 ) -> bool:
-    """Add one node for `ops`, and what it gives of `wanted` to `values`; False if they cannot be made later."""
+    """Add one node for `ops`, and what it gives of `wanted` to `values`; False if they cannot be made later.
+
+    The node needs the elements of what is `asked`.
+    """
     made = {tensor for op in ops for tensor in op.outputs}
     results = [tensor for tensor in dict.fromkeys(wanted) if tensor in made]
     reads = dict.fromkeys(tensor for op in ops for tensor in op.inputs if tensor not in made)
@@ -143,14 +154,11 @@ def add_deferred_ops(
     strings = any(tensor.dtype.core is dtypes.string for tensor in (*operands, *results))
     if strings or not all(can_be_deferred(e, op) for op in ops):
         return False
-    numbers = []
-    for op, value in asked.items():
-        tensor = asked_input(op, values, value)
-        if tensor not in operands:
-            return False
-        numbers.append(operands.index(tensor))
-    part = DeferredOps(tuple(ops), tuple(operands), constants, tuple(results), e)
-    nodes = DeferredNodes(part.build, [tensor.dtype.core for tensor in results], sorted(set(numbers)))
+    if any(tensor not in operands for tensor in asked):
+        return False
+    part = DeferredOps(ops[0].name, tuple(ops), tuple(operands), constants, tuple(results), e)
+    numbers = sorted(map(operands.index, asked))
+    nodes = DeferredNodes(part.build, [tensor.dtype.core for tensor in results], numbers)
     e.name = ops[0].name
     values.update(zip(results, add_deferred(e, [values[tensor] for tensor in operands], nodes), strict=True))
     return True

@@ -19,7 +19,7 @@ from treadle.compat.tensorflow.errors import from_treadle_error, python_cause
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.shape import TensorSpec
-from treadle.compat.tensorflow.state import EAGER, Counts, Run
+from treadle.compat.tensorflow.state import EAGER, Counted, Counts, Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.errors import TreadleError
 
@@ -47,7 +47,7 @@ def functions_run_eagerly() -> bool:
     return _process.run_eagerly
 
 
-class ConcreteFunction:
+class ConcreteFunction(Counted):
     """A function traced for one signature; call it with tensors of these dtypes and shapes."""
 
     def __init__(self, graph: FuncGraph, program: Program, name: str) -> None:
@@ -66,16 +66,6 @@ class ConcreteFunction:
     def outputs(self) -> list[Tensor]:
         """The results, as tensors of the graph."""
         return list(self.graph.results)
-
-    @property
-    def native_runs(self) -> int:
-        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
-        return self._counts.runs.count
-
-    @property
-    def compiles(self) -> int:
-        """How many plans were compiled for the calls so far."""
-        return self._counts.compiles.count
 
     @property
     def structured_outputs(self) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from treadle import forking
-from treadle.compat.tensorflow.deferred_ops import add_deferred_ops, asked_input, can_be_deferred, misfit
+from treadle.compat.tensorflow.deferred_ops import add_deferred_ops, asked_input, can_be_deferred, misfit, results_of
 from treadle.compat.tensorflow.effects import accessed_variables, changes
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.graph import Operation
@@ -256,7 +256,7 @@ class _Emission:
         self._emitter = e
         self._values = values
         self._defers = defers
-        self._asked: dict[Operation, Value] = {}
+        self._asked: dict[Tensor, None] = {}
         self._effects: dict[Operation, dict[Value, None]] = {}
         self._opaque: set[Operation] = set()
 
@@ -283,8 +283,7 @@ class _Emission:
                 continue
             except (ShapeError, ValueError) as error:
                 raise misfit(op, error) from error
-            results = found if isinstance(found, (list, tuple)) else [] if found is None else [found]
-            fresh = {t: value for t, value in zip(op.outputs, results, strict=False) if t not in values}
+            fresh = {t: value for t, value in zip(op.outputs, results_of(found), strict=False) if t not in values}
             values.update(fresh)
             if e.tokens[count:]:
                 effects[op] = dict.fromkeys(e.tokens[count:])
@@ -306,10 +305,10 @@ class _Emission:
     def _note(self, op: Operation, value: Value | None) -> None:
         """Sort an operation that needs the elements of `value`."""
         defers = self._defers and can_be_deferred(self._emitter, op)
-        if defers and asked_input(op, self._values, value) is not None:
-            assert value is not None, "an input was computed of it"
+        tensor = asked_input(op, self._values, value) if defers else None
+        if tensor is not None:
             self.deferred[op] = None
-            self._asked[op] = value
+            self._asked[tensor] = None
             return
         self.fixed.update(tensor for tensor in op.inputs if tensor.dtype.is_integer)
         self.left.add(op)

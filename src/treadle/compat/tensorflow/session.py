@@ -18,7 +18,7 @@ from treadle.compat.tensorflow.errors import InvalidArgumentError, OpError, from
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.scopes import CURRENT
-from treadle.compat.tensorflow.state import Counts, Run, Store
+from treadle.compat.tensorflow.state import Counted, Counts, Run, Store
 from treadle.compat.tensorflow.step_stats import record_step_stats
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.compat.tensorflow.threading import apply_config, session_pools
@@ -30,7 +30,7 @@ from treadle.runtime.pool import Pool
 DEFAULT = RunOptions()
 
 
-class Session:
+class Session(Counted):
     """Runs a graph and holds the values of its variables. Threads may share it.
 
     See tf.compat.v1.Session in TensorFlow's documentation.
@@ -79,16 +79,6 @@ class Session:
         self._lock = forking.lock()
         self._exit_stacks: list[ExitStack] = []
         self._closed = False
-
-    @property
-    def native_runs(self) -> int:
-        """How many native runs the runs so far took: one each, unless Python stands between their parts."""
-        return self._counts.runs.count
-
-    @property
-    def compiles(self) -> int:
-        """How many plans were compiled for the runs so far."""
-        return self._counts.compiles.count
 
     def run(
         self,
@@ -263,10 +253,6 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._exit_stacks.pop().close()
         self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_entered"):
-            self.close()
 
 
 class InteractiveSession(Session):

@@ -90,6 +90,22 @@ class Counts:
     compiles: CompileCounter = field(default_factory=CompileCounter)
 
 
+class Counted:
+    """Something that is run and says what its runs took."""
+
+    _counts: Counts
+
+    @property
+    def native_runs(self) -> int:
+        """How many native runs the runs so far took: one each, unless Python stands between their parts."""
+        return self._counts.runs.count
+
+    @property
+    def compiles(self) -> int:
+        """How many plans were compiled for the runs so far."""
+        return self._counts.compiles.count
+
+
 @dataclass(slots=True)
 class Run:
     """A run: its state and limits, and the results of Python functions whose shapes were unknown before.

@@ -10,7 +10,8 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from treadle.compat.calls import Uncached
-from treadle.compat.torch.later import call_later, computed
+from treadle.compat.torch.later import call_later
+from treadle.compat.torch.lazy_ints import plain
 from treadle.compat.torch.recording import Recording, needs_sizes
 from treadle.compat.torch.replay import NotReplayableError, Replay
 from treadle.compat.torch.signatures import aliases, append_call_signature
@@ -58,7 +59,7 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
                 if result is not NotImplemented:
                     return cast(R, result)
                 recording.compute_sizes()
-                args, kwargs = computed((args, kwargs))
+                args, kwargs = plain((args, kwargs))
             return function(*args, **kwargs)
         finally:
             recording.function = ""

@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.compat.signatures import map_structure
 from treadle.compat.torch.lazy_ints import Lazy, LazyInt, NeedsElementsError, UntoldSize
-from treadle.compat.torch.recording import PARTS, Recording, emit
+from treadle.compat.torch.recording import Recording, emit
 from treadle.compat.torch.signatures import append_signature, tensors_in
 from treadle.compat.torch.sizes import Size
 from treadle.compat.torch.state import recording_into
@@ -44,14 +44,6 @@ class _Number(NamedTuple):
 
     op: str
     args: tuple[Any, ...]
-
-
-class _Slice(NamedTuple):
-    """A slice among the arguments of a call."""
-
-    start: Any
-    stop: Any
-    step: Any
 
 
 class Sketch(Recording):
@@ -147,8 +139,6 @@ class _Call:
         def restored(part: Any) -> Any:
             if isinstance(part, _Value):
                 return tensors[part.operand]
-            if isinstance(part, _Slice):
-                return slice(*(map_structure(each, restored, _PLACES) for each in part))
             return _evaluated(part, infos)
 
         args, kwargs = map_structure(self.arguments, restored, _PLACES)
@@ -196,7 +186,7 @@ class _Call:
         return sketch.graph(numbers)
 
 
-_PLACES = (_Value, _Number, _Slice)
+_PLACES = (_Value, _Number)
 
 
 def _numbered(result: Any) -> Any:
@@ -230,17 +220,6 @@ def _lazy(number: _Number) -> Lazy:
     return Lazy(number.op, tuple(_lazy(each) if isinstance(each, _Number) else each for each in number.args))
 
 
-def computed(args: Any) -> Any:
-    """Returns arguments of a call with numbers in place of those that are not known yet."""
-
-    def number(part: Any) -> Any:
-        if isinstance(part, slice):
-            return slice(*(map_structure(each, number, (Lazy, slice)) for each in (part.start, part.stop, part.step)))
-        return part.computed()
-
-    return map_structure(args, number, (Lazy, slice))
-
-
 def call_later(
     recording: Recording, function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
@@ -254,15 +233,13 @@ def call_later(
     def placed(part: Any) -> Any:
         if isinstance(part, Tensor):
             return place(part)
-        if isinstance(part, slice):
-            return _Slice(*(map_structure(each, placed, PARTS) for each in (part.start, part.stop, part.step)))
         if isinstance(part, LazyInt) and part.op == "item":
             held = place(part.args[0])
             elements[held.operand] = part
             return _Number("item", (held,))
-        return _Number(part.op, map_structure(part.args, placed, PARTS))
+        return _Number(part.op, map_structure(part.args, placed, (Tensor, Lazy)))
 
-    arguments = map_structure((tuple(args), dict(kwargs)), placed, PARTS)
+    arguments = map_structure((tuple(args), dict(kwargs)), placed, (Tensor, Lazy))
     key: list[Any] = [function, *kwargs]
     call = _Call(function, name, arguments, [])
     if not append_signature((*arguments[0], *arguments[1].values()), key, [], call.objects):

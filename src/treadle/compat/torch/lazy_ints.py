@@ -95,6 +95,7 @@ class Lazy:
 
 
 def _number(lazy: Lazy) -> Any:
+    """Returns it as Python's number. Elements that exist are not computed."""
     if lazy.op == "size":
         tensor, axis = lazy.args
         return tensor.materialized().shape[axis]
@@ -207,16 +208,9 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 setattr(LazyInt, "__hash__", Lazy.__hash__)  # noqa: B010 - a class with __eq__ loses it
 
 
-def plain(result: Any) -> Any:
-    """Returns the result of a call with Python's numbers in place of those that were computed later."""
-    return map_structure(result, lambda number: number.computed(), Lazy)
-
-
-def has_lazy(result: Any) -> bool:
-    """Returns True if a result has a number that is computed later."""
-    found: list[Lazy] = []
-    map_structure(result, found.append, Lazy)
-    return bool(found)
+def plain(structure: Any) -> Any:
+    """Returns the arguments or the result of a call with Python's numbers in place of those that are not known yet."""
+    return map_structure(structure, lambda number: number.computed(), Lazy)
 
 
 class NeedsElementsError(Exception):

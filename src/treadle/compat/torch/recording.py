@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.compat.signatures import map_structure
+from treadle.compat.signatures import values_in
 from treadle.compat.torch.dtypes import of_array
 from treadle.compat.torch.infer_cache import infer_cached
 from treadle.compat.torch.lazy_ints import Lazy, LazyInt
@@ -203,7 +203,7 @@ class Recording:
         (held,) = self.emit("identity", [tensor], {}, 1) if is_long else self.emit("cast", [tensor], {"to": i64}, 1)
         self.has_open_sizes = True
         exists = tensor.array is not None and not self.memory.has_written(tensor)
-        element = int(tensor.array.reshape(-1)[0]) if exists and tensor.array is not None else None
+        element = int(tensor.materialized().reshape(-1)[0]) if exists else None
         return LazyInt("item", (held, element), self.facts.unknown_integer())
 
     def shape_of(self, tensor: Tensor) -> Size:
@@ -335,24 +335,13 @@ class Recording:
         return graph
 
 
-PARTS = (Tensor, Lazy, slice)
-"""The kinds of arguments from which sizes may follow."""
-
-
 def needs_sizes(recording: Recording, args: Any) -> bool:
     """Returns True if a tensor among arguments has a size that depends on data, or a number is not known yet."""
-    found: list[bool] = []
-
-    def look(part: Any) -> None:
-        if isinstance(part, slice):
-            map_structure((part.start, part.stop, part.step), look, PARTS)
-        elif isinstance(part, Lazy) or (
-            part.recording is recording and any(isinstance(dim, Lazy) for dim in part.shape)
-        ):
-            found.append(True)
-
-    map_structure(args, look, PARTS)
-    return bool(found)
+    found: list[Any] = values_in(args, (Tensor, Lazy))
+    return any(
+        isinstance(part, Lazy) or (part.recording is recording and any(isinstance(dim, Lazy) for dim in part.shape))
+        for part in found
+    )
 
 
 def _has_sizes(info: Info) -> bool:

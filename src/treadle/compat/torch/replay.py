@@ -47,8 +47,7 @@ class Replay:
     `arguments` are the tensors that the call was given. `live` are further tensors, by id, that each run reads and,
     if the recording wrote to them, writes again. All other tensors that the recording read are its own. `result` may
     hold tensors, numbers and strings in tuples, lists and dicts, except the lists and dicts whose ids are in
-    `outside`. Raises NotReplayableError. `session` is what each run runs, if anything; it `is_counted` if
-    someone has taken note of it.
+    `outside`. Raises NotReplayableError. `session` is what each run runs, if anything.
     """
 
     __slots__ = (
@@ -61,7 +60,6 @@ class Replay:
         "_result",
         "_run",
         "_written",
-        "is_counted",
         "session",
     )
 
@@ -104,7 +102,6 @@ class Replay:
                 self._live.append((tensor, array.shape, array.dtype))
             else:
                 self._fed.append(before[id(tensor)] if id(tensor) in before else np.array(array, order="C"))
-        self.is_counted = False
         self.session = session = None if flush is None else flush.session
         self._plainly = not self._written and all(
             type(each) is int and arguments[each].is_contiguous() for each in self._fed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treadle.compat.signatures import ATOMS, elements_of, float_part, map_structure
+from treadle.compat.signatures import ATOMS, elements_of, float_part, values_in
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.tensor import Tensor
 
@@ -75,9 +75,7 @@ def aliases(tensors: Sequence[Tensor]) -> tuple[int, ...]:
 
 def tensors_in(structure: Any) -> list[Tensor]:
     """Returns the tensors in `structure`, in order."""
-    found: list[Tensor] = []
-    map_structure(structure, found.append, Tensor)
-    return found
+    return values_in(structure, Tensor)
 
 
 def container_ids(structure: Any) -> set[int]:

@@ -269,7 +269,7 @@ class ControlNodes(ABC):
         if len(known) < len(items) or None in item_forms:
             return None
         key, infos = (self._number(node), "loop"), list(map(info_of, plain))
-        if not items and self.library.made.has_failed(key, infos):
+        if not items and self.library.made.failure(key, infos) is not None:
             return None
         forms: list[Given] = [(value.known_dtype, value.static_shape) for value in plain]
         body = _built(both, [*forms, *(form for form in item_forms if form is not None)])

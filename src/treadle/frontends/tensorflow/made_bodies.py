@@ -97,10 +97,12 @@ class MadeBodies:
             self._attempts.put(whole, (infos, made))
         return made
 
-    def fail(self, key: Hashable, infos: Sequence[Info]) -> None:
-        """Note that `key` cannot be made for operands of which this is known."""
-        self._attempts.put((key, key_of(infos)), (infos, None))
+    def fail(self, key: Hashable, infos: Sequence[Info], found: Sequence[int] = ()) -> None:
+        """Note that `key` cannot be made for operands of which this is known, and what was `found` on the way."""
+        self._attempts.put((key, key_of(infos)), (infos, found))
 
-    def has_failed(self, key: Hashable, infos: Sequence[Info]) -> bool:
-        """Return whether that was noted."""
-        return self._attempts.get((key, key_of(infos))) is not None
+    def failure(self, key: Hashable, infos: Sequence[Info]) -> Sequence[int] | None:
+        """Return what was found on the way if that was noted; None if it was not."""
+        noted = self._attempts.get((key, key_of(infos)))
+        found: Sequence[int] | None = None if noted is None else noted[1]
+        return found

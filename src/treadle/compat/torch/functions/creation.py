@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,7 @@ def _filled(
     def new(*size: Any, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
         _allow(device, requires_grad)
         if name in _CONSTANT and _is_later(size):
-            return _spread(_CONSTANT[name], dtype or dtypes.float32, _listed(size))
+            return _spread(_CONSTANT[name], dtype or dtypes.float32, size)
         return Tensor(np.asarray(make(_shape(name, size), _element(name, dtype, dtypes.float32))))
 
     def like(input: Tensor, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
@@ -149,11 +149,6 @@ _CONSTANT = {"zeros": 0, "ones": 1, "empty": 0}
 """The numbers that fill tensors."""
 
 
-def _listed(size: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the sizes of `f(2, 3)` and of `f((2, 3))` alike."""
-    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], list | tuple) else size
-
-
 def _is_later(numbers: Any) -> bool:
     """Returns True if a call from outside tensor functions is given a number that is not known yet."""
     recording = current()
@@ -163,16 +158,13 @@ def _is_later(numbers: Any) -> bool:
 @tensor_function
 def _spread(number: Any, to: DType, size: Any) -> Tensor:
     """Returns a tensor filled with one number, of sizes that may be expressions."""
-    return emit("expand", np.asarray(number, to.numpy), ints(sizes((size,))))
+    return emit("expand", np.asarray(number, to.numpy), ints(sizes(size)))
 
 
 @tensor_function
 def _counted(start: Any, end: Any, step: Any, to: DType) -> Tensor:
     """Returns arange() for bounds that may be expressions. Raises RuntimeError as it does."""
-    if not step:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _require_order(start, end, step)
     first, last, by = (emit("reshape", ints([each]), ints([]), allowzero=False) for each in (start, end, step))
     return cast(emit("range", first, last, by), to)
 
@@ -196,7 +188,7 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
     if _is_later(size) and isinstance(fill_value, bool | int | float):
         to = dtype or dtypes.of_number(fill_value)
         checked_scalar(fill_value, to)
-        return _spread(fill_value, to, size)
+        return _spread(fill_value, to, tuple(size))
     shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
     if isinstance(fill_value, bool | int | float):
         fill_value = checked_scalar(fill_value, dtypes.of_numpy(element), math.prod(shape))
@@ -213,15 +205,9 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu", **name
     _allow(device, requires_grad=False)
     bounds = _bounds(bounds, named)
     if _is_later(bounds) and all(isinstance(each, int | Lazy) for each in bounds):
-        start, end, step = (*(bounds if len(bounds) > 1 else (0, *bounds)), 1)[:3]
-        return _counted(start, end, step, dtype or dtypes.int64)
+        return _counted(*_completed(bounds), dtype or dtypes.int64)
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
-    if len(numbers) == 3 and not numbers[2]:
-        raise RuntimeError("step must be nonzero")
-    if len(numbers) == 3 and (numbers[1] - numbers[0]) * numbers[2] < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if len(numbers) < 3 and numbers[-1] < (numbers[0] if len(numbers) == 2 else 0):
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _require_order(*_completed(numbers))
     floats = any(isinstance(number, float) for number in numbers)
     return Tensor(np.arange(*numbers).astype(_element("arange", dtype, dtypes.float32 if floats else dtypes.int64)))
 
@@ -235,6 +221,20 @@ def _bounds(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     if "end" not in found or ("step" in found and "start" not in found):
         raise TypeError(f"arange(): missing {'end' if 'end' not in found else 'start'}, got {found}")
     return tuple(found[name] for name in ("start", "end", "step") if name in found)
+
+
+def _completed(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Returns start, end and step for the bounds of arange."""
+    start, end, step = (*(bounds if len(bounds) > 1 else (0, *bounds)), 1)[:3]
+    return start, end, step
+
+
+def _require_order(start: Any, end: Any, step: Any) -> None:
+    """Raises RuntimeError unless `step` leads from `start` to `end`."""
+    if not step:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:

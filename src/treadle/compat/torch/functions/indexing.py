@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,18 +67,28 @@ def _indexed(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
     """Returns x[parts] where sizes, or numbers among the parts, may be expressions."""
     if not is_open(x.shape) and not _has_expressions(parts):
         return index_(x, parts)
+    found = _OpenIndex([], [], [], [])
+    made = 0
+    for part, axis, axes in _placed(x, parts):
+        made += found.add(part, axis, made, axes)
+    return found.of(x)
+
+
+def _placed(x: Tensor, parts: tuple[Any, ...]) -> Iterator[tuple[Any, int, int]]:
+    """Yields the parts of an index of x, each with its first axis and the number of its axes.
+
+    The last one is `...` if there is none among them. Raises IndexError if there are too many.
+    """
     taken = sum(map(_axes_taken, parts))
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     if not any(part is Ellipsis for part in parts):
         parts = (*parts, Ellipsis)
-    found = _OpenIndex([], [], [], [])
-    axis = made = 0
+    axis = 0
     for part in parts:
         axes = x.ndim - taken if part is Ellipsis else _axes_taken(part)
-        made += found.add(part, axis, made, axes)
+        yield part, axis, axes
         axis += axes
-    return found.of(x)
 
 
 class _OpenIndex(NamedTuple):
@@ -205,18 +215,11 @@ class ResolvedIndex(NamedTuple):
 
 
 def _resolve(x: Tensor, parts: tuple[Any, ...]) -> ResolvedIndex:
-    taken = sum(map(_axes_taken, parts))
-    if taken > x.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
-    if not any(part is Ellipsis for part in parts):
-        parts = (*parts, Ellipsis)
     ranges: list[tuple[int, int, int, int]] = []
     shape: list[int] = []
     chosen: list[tuple[int, Tensor]] = []
     basic: list[Any] = []
-    axis = 0
-    for part in parts:
-        axes = x.ndim - taken if part is Ellipsis else _axes_taken(part)
+    for part, axis, axes in _placed(x, parts):
         if part is None or part is Ellipsis or _is_list(part):
             if _is_list(part):
                 chosen.append((len(shape), part))
@@ -231,7 +234,6 @@ def _resolve(x: Tensor, parts: tuple[Any, ...]) -> ResolvedIndex:
             at = _position(_int(part), axis, x.shape[axis])
             ranges.append((axis, at, at + 1, 1))
             basic.append(at)
-        axis += axes
     return ResolvedIndex(tuple(ranges), tuple(shape), tuple(chosen), tuple(basic))
 
 

@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from treadle.compat.signatures import map_structure
+from treadle.compat.signatures import values_in
 from treadle.compat.torch.lazy_ints import Lazy, LazyInt
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
@@ -47,7 +47,5 @@ def needs_numbers(function: Any) -> bool:
 
 def needed_tensors(arguments: Any) -> Iterator[Tensor]:
     """Yields the tensors that numbers among the arguments follow from."""
-    found: list[Lazy] = []
-    map_structure(arguments, found.append, Lazy)
-    for lazy in found:
+    for lazy in values_in(arguments, Lazy):
         yield from lazy.tensors()

@@ -125,6 +125,7 @@ class Replays:
                 replay = Replay(flush, tensors, guards.tensors, result, guards.containers | container_ids(arguments))
             except NotReplayableError:
                 return plain(result)
+            self.counts.note(replay)
             self._add(signature, guards, replay)
         signature.last = None if recording.not_replayable else (frozenset(call.functions), frozenset(call.named))
         return plain(result)

@@ -16,9 +16,9 @@ from treadle.compat.torch.jit.later_numbers import needed_tensors, needs_numbers
 from treadle.compat.torch.jit.pure import is_library, is_pure
 from treadle.compat.torch.jit.replays import Replays
 from treadle.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
+from treadle.compat.torch.jit.run_counts import Counted, RunCounts
 from treadle.compat.torch.jit.scripted import Scripted
-from treadle.compat.torch.later import computed
-from treadle.compat.torch.lazy_ints import Lazy
+from treadle.compat.torch.lazy_ints import Lazy, plain
 from treadle.compat.torch.nn.module import Module, Parameter
 from treadle.compat.torch.state import current_call
 from treadle.compat.torch.tasks import Body, drive
@@ -97,7 +97,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
             return known
         if needs_numbers(function):
             yield from needed_tensors((args, kwargs))
-            args, kwargs = computed((args, kwargs))
+            args, kwargs = plain((args, kwargs))
     return (yield from _call_plainly(function, args, kwargs))
 
 
@@ -186,23 +186,23 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
-class ScriptFunction(Scripted):
+class _Replayed(Counted):
+    """Something whose calls are replayed."""
+
+    _replays: Replays
+
+    @property
+    def _run_counts(self) -> RunCounts:  # type: ignore[override]
+        return self._replays.counts
+
+
+class ScriptFunction(Scripted, _Replayed):
     """A scripted function. It can be called from any thread, by other scripts, and by plain Python code."""
 
     def __init__(self, original: types.FunctionType) -> None:
         super().__init__(original)
         self._replays = Replays()
         rewrite(original)
-
-    @property
-    def native_runs(self) -> int:
-        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
-        return self._replays.counts.native_runs
-
-    @property
-    def compiles(self) -> int:
-        """How many plans were compiled for the calls so far, also if other scripts run the same."""
-        return self._replays.counts.compiles
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the script, or its replay."""
@@ -233,10 +233,8 @@ def _own_containers(value: Any) -> Any:
     return tuple(map(_own_containers, value)) if kind is tuple else value
 
 
-class ScriptModule(Module):
+class ScriptModule(Module, _Replayed):
     """A scripted module. It shares all attributes with the module that it was made from."""
-
-    _replays: Replays
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,16 +243,6 @@ class ScriptModule(Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs forward, or its replay."""
         return _enter(self._replays, self, args, kwargs, type(self).__name__)
-
-    @property
-    def native_runs(self) -> int:
-        """As of a ScriptFunction."""
-        return self._replays.counts.native_runs
-
-    @property
-    def compiles(self) -> int:
-        """As of a ScriptFunction."""
-        return self._replays.counts.compiles
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle import forking
-from treadle.compat.signatures import map_structure
-from treadle.compat.torch.jit.run_counts import RunCounts
+from treadle.compat.signatures import map_structure, values_in
+from treadle.compat.torch.jit.run_counts import Counted, RunCounts
 from treadle.compat.torch.jit.script import as_body, name_of
-from treadle.compat.torch.lazy_ints import has_lazy, plain
+from treadle.compat.torch.lazy_ints import Lazy, plain
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import NotReplayableError, Replay
 from treadle.compat.torch.signatures import append_call_signature, tensors_in
@@ -31,7 +31,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     inputs = tensors_in(fresh)
     recording = Recording(keep=True)
     result, _ = run(as_body(function, *fresh), name_of(function), recording)
-    if recording.memory.written or recording.data_dependent or has_lazy(result):
+    if recording.memory.written or recording.data_dependent or values_in(result, Lazy):
         return None
     made: dict[int, Tensor] = {}  # the first tensor of the result with each value
     for tensor in tensors_in(result):
@@ -49,14 +49,14 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         raise RuntimeError(f"torch.jit.trace: {error}; return tensors, numbers, tuples, lists and dicts") from None
 
 
-class TracedFunction:
+class TracedFunction(Counted):
     """A traced function or module. Arguments of another shape or dtype are traced at their first call."""
 
     def __init__(self, function: Callable[..., Any], example: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
-        self.counts = RunCounts()
+        self._run_counts = RunCounts()
         self._traces: LRU[tuple[Any, ...], Replay | None] = LRU(MOST_TRACES)  # None: run the function itself
         key: list[Any] = []
         if append_call_signature(example, named, key, []):
@@ -81,27 +81,19 @@ class TracedFunction:
     def _replayed(self, replay: Replay, tensors: list[Tensor]) -> Any:
         result = replay.run(tensors)
         if result is not NotImplemented:
-            self.counts.add_replay(replay)
+            self._run_counts.add_replay(replay)
         return result
-
-    @property
-    def native_runs(self) -> int:
-        """How many native runs the calls so far took: one each, unless Python stands between their parts."""
-        return self.counts.native_runs
-
-    @property
-    def compiles(self) -> int:
-        """How many plans were compiled for the calls so far."""
-        return self.counts.compiles
 
     def _run_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result, call = run(as_body(self.original, args, kwargs), self.__name__)
-        self.counts.add(*call.recording.sessions)
+        self._run_counts.add(*call.recording.sessions)
         return plain(result)
 
     def _record(self, signature: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
         with self._lock:
             replay = record(self.original, args, kwargs)
+            if replay is not None:
+                self._run_counts.note(replay)
             self._traces.put(signature, replay)
         return replay
 
