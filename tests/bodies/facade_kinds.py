@@ -56,7 +56,7 @@ def turning(inner: Function | None) -> Function:
         limit = n if inner is None else once
 
         def body(x: Any) -> Any:
-            return tf.tanh(1.5 * tf.transpose(x)) if inner is None else tf.transpose(inner(x, n, once, yes))
+            return tf.tanh(1.5 * tf.transpose(x), name=STEP) if inner is None else tf.transpose(inner(x, n, once, yes))
 
         return tf.while_loop(
             lambda i, _: i < limit,
@@ -114,7 +114,7 @@ def mapped(inner: Function) -> Function:
 
 def in_python(x: Any) -> Any:
     """A step that Python computes."""
-    found = tf.numpy_function(lambda x: np.tanh(x @ weights()), [x], tf.float32)
+    found = tf.numpy_function(lambda x: np.tanh(x @ weights()), [x], tf.float32, name=STEP)
     found.set_shape([SIZE, SIZE])
     return found
 

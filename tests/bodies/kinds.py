@@ -17,9 +17,9 @@ SIZE = 96
 ENDLESS = 1 << 40
 """A number of iterations that no run reaches."""
 STEP = "step"
-"""Part of the name of the node that an iteration of the innermost loop computes."""
+"""What most kinds call the node that an iteration of the innermost loop computes."""
 OTHER = "other"
-"""Part of the names of the nodes of sides that no run takes."""
+"""What most kinds call the nodes of sides that no run takes."""
 
 Run = Callable[..., list[Array]]
 """(count, **options of Session.run) -> the results of a run whose innermost loop has `count` iterations."""
@@ -34,12 +34,16 @@ class Kind:
         expected: (depth, count) -> what that program gives.
         deepest: How many bodies there are in the deepest program.
         gives_way: Whether a run of higher priority may begin between two steps of a body.
+        step: Part of the name of the node that an iteration of the innermost loop computes.
+        other: Part of the names of the nodes of sides that no run takes.
     """
 
     make: Callable[[int], Run]
     expected: Callable[[int, int], Array]
     deepest: int = 30
     gives_way: bool = True
+    step: str = STEP
+    other: str = OTHER
 
 
 def given() -> Array:

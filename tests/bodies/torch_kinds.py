@@ -1,4 +1,4 @@
-"""Bodies of TorchScript's files, and of what torch.compile captures: loops and branches that data decide about."""
+"""Loops and branches on data, in TorchScript files and in graphs that torch.compile captures."""
 
 from __future__ import annotations
 
@@ -118,22 +118,27 @@ def compiled(wrap: Callable[[Any], Function], depth: int, *, own: int = 1) -> Ru
     return as_task(call)
 
 
+Named = partial(Kind, step="tanh")
+"""A kind whose nodes are named by what they compute."""
+
 KINDS = {
-    "TorchScript for": Kind(partial(script, counted, counted(1, PRODUCT, limit="n")), products),
-    "TorchScript while": Kind(partial(script, while_loop, while_loop(1, PRODUCT, limit="n")), products),
-    "TorchScript while that finds sizes": Kind(
+    "TorchScript for": Named(partial(script, counted, counted(1, PRODUCT, limit="n")), products),
+    "TorchScript while": Named(partial(script, while_loop, while_loop(1, PRODUCT, limit="n")), products),
+    "TorchScript while that finds sizes": Named(
         partial(script, loop_that_finds, while_loop(1, [FINDS, *PRODUCT], limit="n")), products, FOUND
     ),
-    "TorchScript while whose variable changes its shape": Kind(
+    "TorchScript while whose variable changes its shape": Named(
         partial(script, turning, while_loop(1, TURNS, limit="n"), rows=WIDE[0]), transposes, FOUND
     ),
-    "TorchScript while around branches of two ranks": Kind(
+    "TorchScript while around branches of two ranks": Named(
         partial(script, while_loop, while_loop(1, OF_TWO_RANKS, limit="n")), products
     ),
-    "TorchScript if": Kind(partial(script, branch, while_loop(1, PRODUCT, limit="n"), own=0), products),
-    "TorchScript if whose sides find sizes": Kind(
-        partial(script, branch_of_sizes, while_loop(1, PRODUCT, limit="n"), own=0), products, FOUND
+    "TorchScript if": Named(partial(script, branch, while_loop(1, PRODUCT, limit="n"), own=0), products, other="neg"),
+    "TorchScript if whose sides find sizes": Named(
+        partial(script, branch_of_sizes, while_loop(1, PRODUCT, limit="n"), own=0), products, FOUND, other="cat"
     ),
-    "torch.compile while_loop": Kind(partial(compiled, captured_loop), products, CAPTURED, gives_way=False),
-    "torch.compile cond": Kind(partial(compiled, captured_branch, own=0), products, CAPTURED, gives_way=False),
+    "torch.compile while_loop": Named(partial(compiled, captured_loop), products, CAPTURED, gives_way=False),
+    "torch.compile cond": Named(
+        partial(compiled, captured_branch, own=0), products, CAPTURED, gives_way=False, other="neg"
+    ),
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from treadle import dtypes
 from treadle.graph.value import Value
+from treadle.ops.op import Array
 
 UNSORTED = (None, dtypes.string, dtypes.boolean, dtypes.f16, dtypes.bf16)
 """Elements that top_k does not order by a kernel."""
@@ -23,8 +26,8 @@ class AddsNodes(Protocol):
         """Add a node and return its results."""
         ...
 
-    def integers(self, numbers: Sequence[int]) -> Value:
-        """Add i64[n]."""
+    def constant(self, data: Array) -> Value:
+        """Add a constant."""
         ...
 
 
@@ -33,7 +36,7 @@ def unique_groups(b: AddsNodes, x: Value, *, keep_order: bool, nans_are_equal: b
 
     They are in ascending order, or with `keep_order` in that of x.
     """
-    flat = b.add("reshape", x, b.integers([-1]))
+    flat = b.add("reshape", x, _integer(b, -1))
     ordered, places = _sorted(b, flat, b.add("shape", flat))
     found, groups, counts, starts = _groups(b, ordered, nans_are_equal=nans_are_equal)
     inverse = _scattered(b, groups, places)
@@ -47,14 +50,14 @@ def unique_groups(b: AddsNodes, x: Value, *, keep_order: bool, nans_are_equal: b
 
 def consecutive_groups(b: AddsNodes, x: Value) -> list[Value]:
     """Return the first element of each run of equal ones in x, which run each element is in, and how long they are."""
-    return _groups(b, b.add("reshape", x, b.integers([-1])), nans_are_equal=False)[:3]
+    return _groups(b, b.add("reshape", x, _integer(b, -1)), nans_are_equal=False)[:3]
 
 
 def _groups(b: AddsNodes, x: Value, *, nans_are_equal: bool) -> list[Value]:
     """The first elements of runs, which run each element is in, how long runs are, and where they start."""
     length = b.add("shape", x)
     begins = _begins_group(b, x, length, nans_are_equal=nans_are_equal)
-    groups = b.add("sub", _sums(b, begins), b.integers([1]))
+    groups = b.add("sub", _sums(b, begins), _integer(b, 1))
     starts = _first_axis(b, b.add("counted", *b.add_many("non_zero", [begins], 2), axis=1, label="unique"))
     counts = b.add("sub", _shifted(b, starts, length), starts)
     return [b.add("gather", x, starts, axis=0), groups, counts, starts]
@@ -67,7 +70,7 @@ def _sorted(b: AddsNodes, x: Value, length: Value) -> list[Value]:
 
 def _begins_group(b: AddsNodes, ordered: Value, length: Value, *, nans_are_equal: bool) -> Value:
     """Whether an element is the first one or differs from the one before it."""
-    zero, one = (_first_axis(b, b.integers([number])) for number in (0, 1))
+    zero, one = (_first_axis(b, _integer(b, number)) for number in (0, 1))
     before = b.add("concat", _slice(b, ordered, 0, 1), _slice(b, ordered, 0, -1), axis=0)
     differs = b.add("ne", ordered, before)
     if ordered.known_dtype.is_float and nans_are_equal:
@@ -92,9 +95,14 @@ def _shifted(b: AddsNodes, x: Value, last: Value) -> Value:
 
 
 def _slice(b: AddsNodes, x: Value, start: int, end: int) -> Value:
-    return b.add("slice", x, b.integers([start]), b.integers([end]), b.integers([0]))
+    return b.add("slice", x, _integer(b, start), _integer(b, end), _integer(b, 0))
 
 
 def _first_axis(b: AddsNodes, x: Value) -> Value:
     """x without its first axis, which has one element."""
-    return b.add("squeeze", x, b.integers([0]))
+    return b.add("squeeze", x, _integer(b, 0))
+
+
+def _integer(b: AddsNodes, number: int) -> Value:
+    """i64[1]."""
+    return b.constant(np.array([number], np.int64))

@@ -18,7 +18,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, are_numbers, is_open, normalize_axis
 from treadle.graph.value import Value
 from treadle.ops.bodies import infer_body
-from treadle.ops.evaluate import has_expressions, with_value
+from treadle.ops.evaluate import has_expressions, result_dtypes, with_value
 from treadle.ops.loop import body_infos
 from treadle.ops.op import Array, Info
 from treadle.ops.table import OPS
@@ -61,6 +61,11 @@ def certain_infos(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis,
     if node.op == "branch" and deep and any(info.shape is None for info in results):
         return _of_both_sides(node, infos, results, facts, deep)
     return [Info(info.dtype, _ranked(node, infos, facts)) if info.shape is None else info for info in results]
+
+
+def infos_or_dtypes(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis, deep: int = 0) -> list[Info]:
+    """Infer `node` as certain_infos() does; return the dtypes of its results alone if nothing else is known."""
+    return certain_infos(node, infos, facts, deep) or [Info(dtype, None) for dtype in result_dtypes(node, infos)]
 
 
 def certain_body(graph: Graph, operands: Sequence[Info | None], facts: CaseAnalysis, deep: int) -> list[Info]:

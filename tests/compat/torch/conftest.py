@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+import treadle
 from tests.compat.torch.calls import Recorded
 from treadle.compat.torch import tasks
 from treadle.compat.torch.jit import replays
@@ -22,3 +24,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
     monkeypatch.setattr(replays, "run", run)
     return counted
+
+
+@pytest.fixture
+def threads_as_before() -> Iterator[None]:
+    """Sets the numbers of threads back behind the test."""
+    before = treadle.threads.get()
+    yield
+    treadle.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)

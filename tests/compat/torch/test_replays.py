@@ -7,14 +7,13 @@ import gc
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-import treadle
 import treadle.compat.torch as torch
 from tests.compat.torch.calls import Recorded, warm
 from treadle.compat.torch.jit import replays
@@ -190,13 +189,6 @@ class Forks(torch.nn.Module):
         for future in futures:
             y = y + torch.jit.wait(future)
         return y
-
-
-@pytest.fixture
-def threads_as_before() -> Iterator[None]:
-    before = treadle.threads.get()
-    yield
-    treadle.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
 
 
 @pytest.mark.usefixtures("threads_as_before")

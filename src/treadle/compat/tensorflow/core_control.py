@@ -27,9 +27,10 @@ from treadle.ops.deferred import DeferredNodes
 
 
 def add_branch(e: StageEmitter, op: Operation, values: Sequence[Value], yes: Subgraph, no: Subgraph) -> Any:
-    """Add a branch of the native core, and return its results; None if Python has to take the side.
+    """Add a branch of the native core, and return its results; None if Python has to choose the side.
 
-    `values` are the predicate, then what both sides capture. Both must give results of the same known shapes.
+    `values` are the predicate, then what each side captures. Results may have other sizes on each side, but not other
+    ranks.
     """
     test, *given = values
     if not decides(test) or not op.outputs or not all(map(_is_usable, given)):

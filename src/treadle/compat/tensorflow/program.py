@@ -43,7 +43,8 @@ MOST_STAGES = 16
 class Stage:
     """A compiled stage: where its inputs come from, where its results go, and the program after it.
 
-    If it `may_be_refused`, the native core may find in a run that a part of it needs Python; it has changed nothing.
+    If it `may_be_refused`, a run may find that a part of the stage needs Python. The run then raises an error before
+    it has changed anything.
     """
 
     session: Session | None

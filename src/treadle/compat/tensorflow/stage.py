@@ -37,10 +37,10 @@ class StageEmitter(Emitter):
     `held` are the values of variables at the start of the stage. A variable is read then, unless something before the
     read may have changed it; in that case the read is a step of its own. A write is a step. Steps are ordered by
     control tokens, results that are available when a step is done: `after` holds those that the current operation must
-    wait for, and `opaque` says whether an operation before it may have changed any variable. `refusals` are reasons why
-    operations that were to be made once sizes are known need Python; branches and
-    loops are among these operations only if it `may_be_refused`. `made` keeps what is made of bodies, those inside
-    others too.
+    wait for, and `opaque` says whether an operation before it may have changed any variable.
+
+    Some operations are made once sizes are known. `refusals` says which of them turned out to need Python, and why.
+    Branches and loops are made later only if the stage `may_be_refused`. `made` caches the graphs of bodies.
     """
 
     def __init__(

@@ -47,9 +47,9 @@ class _Number(NamedTuple):
 
 
 class Sketch(Recording):
-    """A recording of tensors of which sizes and dtypes are known, but never elements.
+    """A recording of tensors whose dtypes and sizes are known, but not their elements.
 
-    Its sizes may be expressions of any facts. Of those that the code itself finds in data nothing is known.
+    Sizes may be expressions of any facts. Nothing is known of a size that the recorded code itself finds in data.
     """
 
     def __init__(self, name: str) -> None:

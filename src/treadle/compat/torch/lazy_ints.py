@@ -38,8 +38,9 @@ class Lazy:
     """A number or bool that follows from sizes and elements of tensors.
 
     Attributes:
-        op: "size" (`args`: a tensor and an axis), "item" (a tensor of one element of which nobody else knows, and the
-            element if it exists, else None), or an operation on `args`.
+        op: "size", "item" or an operation.
+        args: For "size" a tensor and an axis. For "item" a tensor of one element, to which nothing else refers, and
+            that element if it exists, else None. For an operation its operands.
     """
 
     __slots__ = ("__weakref__", "args", "op")

@@ -31,9 +31,9 @@ from treadle.graph.graph import Graph
 from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.lru import LRU
-from treadle.ops.certain import certain_infos
+from treadle.ops.certain import infos_or_dtypes
 from treadle.ops.deferred import DeferredNodes
-from treadle.ops.evaluate import has_expressions, result_dtypes
+from treadle.ops.evaluate import has_expressions
 from treadle.ops.op import Array, Info
 from treadle.runtime import providers
 
@@ -158,8 +158,7 @@ class Recording:
             if None not in [info.shape for info in infos]:
                 return infos
         node = Graph(op).make(op, [], attrs, outputs=outputs)
-        found = certain_infos(node, operands, self.facts)
-        return found or [Info(dtype, None) for dtype in result_dtypes(node, operands)]
+        return infos_or_dtypes(node, operands, self.facts)
 
     def add_later(self, nodes: DeferredNodes, key: Any, numbers: Sequence[int], infos: Sequence[Info]) -> list[Tensor]:
         """Records `nodes`, which are made once the sizes of the values `numbers` are known; `key` stands for them."""

@@ -40,7 +40,7 @@ class RandomNumbers:
         self._dtype = dtype
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """The numbers; `arrays` has the operand whose shape they take, if there is one."""
+        """Draw numbers; `arrays` has the operand whose shape they take, if there is one."""
         shape = arrays[0].shape if self._shape is None else self._shape
         state = np.random.RandomState(self._seed)
         drawn = state.standard_normal(shape) if self._is_normal else state.random_sample(shape)

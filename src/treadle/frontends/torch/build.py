@@ -17,8 +17,8 @@ from treadle.graph.graph import Graph, link
 from treadle.graph.node import Node
 from treadle.graph.shape import Shape, StaticShape, elements, equal_shapes, is_open, is_static, normalize_axis
 from treadle.graph.value import Value
-from treadle.ops.certain import certain_infos
-from treadle.ops.evaluate import infer_node, result_dtypes
+from treadle.ops.certain import infos_or_dtypes
+from treadle.ops.evaluate import infer_node
 from treadle.ops.op import Array, Info
 from treadle.ops.sizes import add_sizes, evaluate_on_sizes, known_value
 from treadle.ops.table import OPS
@@ -88,7 +88,7 @@ class Builder:
         infos = [
             None if value is None else Info(value.known_dtype, _static(value), known_value(value)) for value in inputs
         ]
-        found = infer_node(node, infos) if self.facts is None else _certain(node, infos, self.facts)
+        found = infer_node(node, infos) if self.facts is None else infos_or_dtypes(node, infos, self.facts)
         for value, info in zip(node.outputs, found, strict=True):
             value.dtype, value.shape = info.dtype, info.shape
         folded = _folded(node)
@@ -233,11 +233,6 @@ class Builder:
 
 def _static(value: Value | Complex) -> StaticShape | None:
     return value.static_shape if value.shape is not None and is_static(value.shape) else None
-
-
-def _certain(node: Node, infos: Sequence[Info | None], facts: CaseAnalysis) -> list[Info]:
-    """Returns what is certain of the results of a node; the dtypes alone if a rank is not."""
-    return certain_infos(node, infos, facts) or [Info(dtype, None) for dtype in result_dtypes(node, infos)]
 
 
 def _folded(node: Node) -> list[Array] | None:

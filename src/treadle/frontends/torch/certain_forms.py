@@ -32,7 +32,9 @@ def infos_for_all_sizes(graph: Graph, values: Sequence[Value], facts: CaseAnalys
     symbols: dict[int, int] = {}
 
     def size(dim: int) -> int:
-        return symbols.setdefault(id(dim), facts.unknown()) if is_expression(dim) else dim
+        if is_expression(dim) and id(dim) not in symbols:
+            symbols[id(dim)] = facts.unknown()
+        return symbols.get(id(dim), dim)
 
     def info(value: Value | None) -> Info | None:
         if value is None or value in found:

@@ -72,10 +72,10 @@ def with_scores(
     if np.any(e.static(soft_nms_sigma)):
         raise ValueError("wanted soft_nms_sigma = 0: scores of boxes that overlap are not lowered")
     found, count = _found(e, boxes, scores, max_output_size, [iou_threshold, score_threshold])
-    chosen = e.add("gather", scores, found, axis=0)
+    kept = e.add("gather", scores, found, axis=0)
     if pad_to_max_output_size:
-        found, chosen = (_padded(e, value, max_output_size) for value in (found, chosen))
-    return [found, e.described(chosen, lambda: (None,)), count]
+        found, kept = (_padded(e, value, max_output_size) for value in (found, kept))
+    return [found, e.described(kept, lambda: (None,)), count]
 
 
 def _found(

@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
 from treadle import dtypes
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.unique_groups import UNSORTED, consecutive_groups, unique_groups
 from treadle.graph.value import Value
-
-
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """The builder as the parts that front ends share see it."""
-
-    b: Builder
-
-    def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        return self.b.add(op, *inputs, **attrs)
-
-    def add_many(self, op: str, inputs: Sequence[Value | None], outputs: int, **attrs: Any) -> list[Value]:
-        return self.b.add_many(op, inputs, outputs, **attrs)
-
-    def integers(self, numbers: Sequence[int]) -> Value:
-        return self.b.ints(numbers)
 
 
 def unique(
@@ -38,7 +18,7 @@ def unique(
 ) -> list[Value]:
     """Returns the elements of x in ascending order, which of them each element is, and how often. A NaN equals none."""
     wide = _ordered(b, x)
-    found, _, inverse, counts = unique_groups(_Nodes(b), wide, keep_order=False, nans_are_equal=False)
+    found, _, inverse, counts = unique_groups(b, wide, keep_order=False, nans_are_equal=False)
     return [b.cast(found, x.known_dtype), b.reshape(inverse, b.shape(x)), counts]
 
 
@@ -67,7 +47,7 @@ def unique_consecutive(
     """Returns the first element of each run of equal ones, which run each element is in, and their lengths."""
     if dim is not None and b.rank(x) != 1:
         raise Unsupported("unique_consecutive along a dimension of several; without `dim` it is of all elements")
-    found, inverse, counts = consecutive_groups(_Nodes(b), _ordered(b, x))
+    found, inverse, counts = consecutive_groups(b, _ordered(b, x))
     return [b.cast(found, x.known_dtype), b.reshape(inverse, b.shape(x)), counts]
 
 
