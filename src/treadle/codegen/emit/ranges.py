@@ -1,4 +1,4 @@
-"""Flattened index spaces: ranges of them without a division for each row, coordinates, offsets in memory."""
+"""Ranges of indices: of flattened index spaces, their coordinates and offsets in memory; of the taps of windows."""
 
 from __future__ import annotations
 
@@ -43,3 +43,14 @@ def offset_at(k: Kernel, position: Sequence[Index], strides: Sequence[Index], st
     for coordinate, stride in zip(position, strides, strict=False):
         offset = k.add(offset, k.mul(coordinate, stride))
     return offset
+
+
+def taps_inside(k: Kernel, start: Index, size: Index, taps: Index, dilation: Index) -> tuple[Index, Index]:
+    """Returns the half-open range of taps t in 0..taps with 0 <= start + t * dilation < size.
+
+    It is empty if its end is not behind its start.
+    """
+    up = k.sub(dilation, 1)
+    low = k.div(k.add(k.max(k.sub(0, start), 0), up), dilation)
+    high = k.div(k.add(k.max(k.sub(size, start), 0), up), dilation)
+    return low, k.min(high, taps)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from treadle.codegen.emit.columns import ColumnTile, column_tiles
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop, when
-from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
+from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.rows import copy_row
 from treadle.codegen.emit.types import I32
 from treadle.codegen.emit.vectors import constant, lane_numbers, like, multiply_add, splat, unary_intrinsic
-from treadle.dtypes import i64
+from treadle.codegen.kernels.expr import load_value, store_value
+from treadle.dtypes import DType, i64
 from treadle.plan.kernels.inverse import VECTORS, InverseArgs, InverseSpec
 from treadle.plan.status import SINGULAR
 from treadle.records import dataclass
@@ -27,17 +29,14 @@ def emit_inverse(k: Kernel, spec: InverseSpec) -> None:
     with loop(k, begin, end, name="matrix") as unit:
         place = k.mul(unit.index, area)
         y, x = (k.at(k.pointer(number), place, spec.dtype) for number in range(2))
-        factors = _Factors(k, spec, k.at(k.scratch, size, i64), k.scratch, size, lanes)
+        factors = _Factors(k, spec.dtype, k.at(k.scratch, size, i64), k.scratch, size, lanes)
         copy_row(k, factors.base, x, area, spec.dtype)
         with loop(k, 0, size, name="order") as row:
             store(k, row.index, factors.order, row.index, i64)
         with loop(k, 0, size, name="pivot") as step:
             factors.eliminate(step.index)
-        wide = k.mul(k.div(size, VECTORS * lanes), VECTORS * lanes)
-        with loop(k, 0, wide, VECTORS * lanes, name="columns") as columns:
-            factors.solve(y, columns.index, [None] * VECTORS)
-        with loop(k, wide, size, lanes, name="rest") as columns:
-            factors.solve(y, columns.index, [lane_mask(k, k.sub(size, columns.index), lanes)])
+        for tile in column_tiles(k, 0, size, lanes, VECTORS):
+            factors.solve(y, tile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class _Factors:
     """
 
     k: Kernel
-    spec: InverseSpec
+    dtype: DType
     base: ir.Value
     order: ir.Value
     size: Index
@@ -56,7 +55,7 @@ class _Factors:
 
     def eliminate(self, step: Index) -> None:
         """Choose the pivot of column `step` and subtract multiples of its row from those below."""
-        k, dtype = self.k, self.spec.dtype
+        k, dtype = self.k, self.dtype
         self._swap(step, self._pivot(step))
         top = self._row(step)
         pivot = load(k, top, step, dtype)
@@ -70,7 +69,7 @@ class _Factors:
 
     def _pivot(self, step: Index) -> ir.Value:
         """The row from `step` on whose element in column `step` is the largest; the first of these."""
-        k, dtype = self.k, self.spec.dtype
+        k, dtype = self.k, self.dtype
         first = unary_intrinsic(k, "fabs", load(k, self._row(step), step, dtype))
         with loop(k, k.add(step, 1), self.size, carry=[first, as_i64(step)], name="candidate") as row:
             best, where = row.carry
@@ -81,7 +80,7 @@ class _Factors:
 
     def _swap(self, one: Index, other: Index) -> None:
         """Exchange two rows, and their numbers in the order."""
-        k, dtype = self.k, self.spec.dtype
+        k, dtype = self.k, self.dtype
         with when(k, k.less(one, other)):
             for base, count, kind in ((self.base, self.size, dtype), (self.order, 1, i64)):
                 left, right = (k.at(base, k.mul(row, count), kind) for row in (one, other))
@@ -92,7 +91,7 @@ class _Factors:
 
     def _add_row(self, target: ir.Value, source: ir.Value, factor: ir.Value, begin: Index) -> None:
         """target[begin:] += factor * source[begin:]."""
-        k, dtype, lanes = self.k, self.spec.dtype, self.lanes
+        k, dtype, lanes = self.k, self.dtype, self.lanes
         wide = splat(k, factor, lanes)
         whole = k.add(begin, k.mul(k.div(k.sub(self.size, begin), lanes), lanes))
         with loop(k, begin, whole, lanes, name="vector") as column:
@@ -103,27 +102,26 @@ class _Factors:
             sums = load(k, target, column.index, dtype)
             store(k, multiply_add(k, factor, load(k, source, column.index, dtype), sums), target, column.index, dtype)
 
-    def solve(self, y: ir.Value, column: Index, masks: Sequence[ir.Value | None]) -> None:
-        """Compute the columns of y from `column` on, a vector for each of `masks`; None: all its lanes exist."""
+    def solve(self, y: ir.Value, tile: ColumnTile) -> None:
+        """Compute the columns `tile` of y."""
         k, size = self.k, self.size
         with loop(k, 0, size, name="forward") as row:
-            unit = self._of_identity(row.index, column, len(masks))
-            sums = self._combined(y, row.index, (0, row.index), column, masks, unit, negated=False)
-            self._store(y, row.index, column, masks, sums)
+            unit = self._of_identity(row.index, tile)
+            sums = self._combined(y, row.index, (0, row.index), tile, unit, negated=False)
+            self._store(y, row.index, tile, sums)
         with loop(k, 0, size, name="backward") as turn:
             row_index = k.sub(k.sub(size, 1), turn.index)
-            known = self._load(y, row_index, column, masks)
-            sums = self._combined(y, row_index, (k.add(row_index, 1), size), column, masks, known, negated=True)
-            pivot = splat(k, load(k, self._row(row_index), row_index, self.spec.dtype), self.lanes)
-            self._store(y, row_index, column, masks, [k.b.fdiv(each, pivot) for each in sums])
+            known = self._load(y, row_index, tile)
+            sums = self._combined(y, row_index, (k.add(row_index, 1), size), tile, known, negated=True)
+            pivot = splat(k, load(k, self._row(row_index), row_index, self.dtype), self.lanes)
+            self._store(y, row_index, tile, [k.b.fdiv(each, pivot) for each in sums])
 
     def _combined(
         self,
         y: ir.Value,
         row: Index,
         rows: tuple[Index, Index],
-        column: Index,
-        masks: Sequence[ir.Value | None],
+        tile: ColumnTile,
         sums: Sequence[ir.Value],
         *,
         negated: bool,
@@ -131,18 +129,18 @@ class _Factors:
         """`sums` plus the given rows of y, each times its element in `row` of the factors, which may be negated."""
         k = self.k
         with loop(k, *rows, carry=sums, name="term") as term:
-            factor = load(k, self._row(row), term.index, self.spec.dtype)
+            factor = load(k, self._row(row), term.index, self.dtype)
             wide = splat(k, k.b.fneg(factor) if negated else factor, self.lanes)
-            found = self._load(y, term.index, column, masks)
+            found = self._load(y, term.index, tile)
             term.next(*(multiply_add(k, wide, *pair) for pair in zip(found, term.carry, strict=True)))
         return term.carry
 
-    def _of_identity(self, row: Index, column: Index, vectors: int) -> list[ir.Value]:
+    def _of_identity(self, row: Index, tile: ColumnTile) -> list[ir.Value]:
         """The columns of the identity whose row is the one that came to `row`."""
-        k, dtype, lanes = self.k, self.spec.dtype, self.lanes
-        source = k.sub(load(k, self.order, row, i64), column)
+        k, dtype, lanes = self.k, self.dtype, self.lanes
+        source = k.sub(load(k, self.order, row, i64), tile.column)
         found = []
-        for number in range(vectors):
+        for number in range(tile.vectors):
             place = k.max(k.min(k.sub(source, number * lanes), lanes), -1)
             own = k.b.icmp_signed(
                 "==", lane_numbers(tuple(range(lanes))), splat(k, k.b.trunc(as_i64(place), I32), lanes)
@@ -150,27 +148,18 @@ class _Factors:
             found.append(k.b.select(own, constant(dtype, 1.0, lanes), constant(dtype, 0.0, lanes)))
         return found
 
-    def _load(self, y: ir.Value, row: Index, column: Index, masks: Sequence[ir.Value | None]) -> list[ir.Value]:
-        k, dtype, lanes = self.k, self.spec.dtype, self.lanes
-        place, zero = k.add(k.mul(row, self.size), column), constant(dtype, 0.0, lanes)
-        return [
-            load(k, y, k.add(place, number * lanes), dtype, lanes)
-            if mask is None
-            else load_masked(k, y, k.add(place, number * lanes), dtype, mask, zero)
-            for number, mask in enumerate(masks)
-        ]
+    def _load(self, y: ir.Value, row: Index, tile: ColumnTile) -> list[ir.Value]:
+        k, dtype, lanes = self.k, self.dtype, self.lanes
+        return [load_value(k, y, place, dtype, lanes, tile.mask) for place in self._places(row, tile)]
 
-    def _store(
-        self, y: ir.Value, row: Index, column: Index, masks: Sequence[ir.Value | None], values: Sequence[ir.Value]
-    ) -> None:
-        k, dtype = self.k, self.spec.dtype
-        place = k.add(k.mul(row, self.size), column)
-        for number, (mask, value) in enumerate(zip(masks, values, strict=True)):
-            at = k.add(place, number * self.lanes)
-            if mask is None:
-                store(k, value, y, at, dtype)
-            else:
-                store_masked(k, value, y, at, dtype, mask)
+    def _store(self, y: ir.Value, row: Index, tile: ColumnTile, values: Sequence[ir.Value]) -> None:
+        for place, value in zip(self._places(row, tile), values, strict=True):
+            store_value(self.k, value, y, place, self.dtype, tile.mask)
+
+    def _places(self, row: Index, tile: ColumnTile) -> list[Index]:
+        """Where the vectors of a row of y are."""
+        first = self.k.add(self.k.mul(row, self.size), tile.column)
+        return [self.k.add(first, number * self.lanes) for number in range(tile.vectors)]
 
     def _row(self, row: Index) -> ir.Value:
-        return self.k.at(self.base, self.k.mul(row, self.size), self.spec.dtype)
+        return self.k.at(self.base, self.k.mul(row, self.size), self.dtype)

@@ -12,7 +12,7 @@ from treadle.codegen.emit.convert import convert
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
-from treadle.codegen.emit.ranges import segments
+from treadle.codegen.emit.ranges import segments, taps_inside
 from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.pool_taps import BfloatMaximum, Taps
@@ -22,25 +22,17 @@ from treadle.plan.kernels.pool import BlockedPoolSpec, PoolArgs
 
 def rows_inside(k: Kernel, args: PoolArgs[Index], top: Index) -> tuple[Index, Index]:
     """Returns the range of taps that lie inside the image, for windows that begin at row `top`."""
-    return _inside(k, top, args.height, args.kernel_height, args.dilation_height)
+    return taps_inside(k, top, args.height, args.kernel_height, args.dilation_height)
 
 
 def counted_rows(k: Kernel, args: PoolArgs[Index], top: Index) -> Index:
     """Returns how many rows a mean counts of windows that begin at row `top`."""
     start = k.add(top, args.counted_top)
-    return _number(k, _inside(k, start, args.counted_height, args.kernel_height, args.dilation_height))
+    return _number(k, taps_inside(k, start, args.counted_height, args.kernel_height, args.dilation_height))
 
 
 def _number(k: Kernel, taps: tuple[Index, Index]) -> Index:
     return k.max(k.sub(taps[1], taps[0]), 0)
-
-
-def _inside(k: Kernel, start: Index, size: Index, taps: Index, dilation: Index) -> tuple[Index, Index]:
-    """Returns the range of taps t in 0..taps with 0 <= start + t * dilation < size."""
-    up = k.sub(dilation, 1)
-    low = k.div(k.add(k.max(k.sub(0, start), 0), up), dilation)
-    high = k.div(k.add(k.max(k.sub(size, start), 0), up), dilation)
-    return low, k.min(high, taps)
 
 
 def emit_pool_blocked(k: Kernel, spec: BlockedPoolSpec) -> None:
@@ -64,7 +56,7 @@ def emit_pool_blocked(k: Kernel, spec: BlockedPoolSpec) -> None:
             columns = args.kernel_width
             if edge:
                 start = k.add(k.sub(k.mul(ow, spec.stride_width), args.pad_left), args.counted_left)
-                found = _inside(k, start, args.counted_width, args.kernel_width, spec.dilation_width)
+                found = taps_inside(k, start, args.counted_width, args.kernel_width, spec.dilation_width)
                 columns = _number(k, found)
             number = k.b.sitofp(as_i64(k.mul(rows, columns)), scalar(dtype))
             return splat(k, number, block)
@@ -125,9 +117,11 @@ def _window(
                         loaded[column] = pixel(k.add(line, column))
                 states[i] = taps.combine(states[i], [loaded[column] for column in columns])
         else:
-            begin, end = _inside(k, left, args.width, args.kernel_width, dilation) if edge else (0, args.kernel_width)
+            taps_of_row: tuple[Index, Index] = 0, args.kernel_width
+            if edge:
+                taps_of_row = taps_inside(k, left, args.width, args.kernel_width, dilation)
             flat = [value for state in states for value in state]
-            with loop(k, begin, end, carry=flat, name="kw") as tap:
+            with loop(k, *taps_of_row, carry=flat, name="kw") as tap:
                 carried: list[ir.Value] = []
                 for i in range(outputs):
                     at = k.add(k.add(line, i * stride), k.mul(tap.index, dilation))

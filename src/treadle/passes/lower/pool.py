@@ -28,7 +28,7 @@ SEGMENT = 1024
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One spatial axis of a pooling window."""
+    """One spatial axis of the windows of a pooling or a convolution."""
 
     size: int
     out: int

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.ranges import taps_inside
 from treadle.plan.kernels.conv.rows import Columns, ConvRowsSpec
 
 _UNROLLED = 16
@@ -23,26 +24,17 @@ that column.
 """
 
 
-def taps_inside(k: Kernel, spec: ConvRowsSpec, top: Index, height: Index) -> tuple[Index, Index]:
+def rows_inside(k: Kernel, spec: ConvRowsSpec, top: Index, height: Index) -> tuple[Index, Index]:
     """Returns the half-open range of kernel rows inside an input of `height` rows, if kernel row 0 is at row `top`."""
     if not spec.clamp_rows:
         return 0, spec.kernel[0]
-    return _inside(k, spec, 0, top, height)
+    return taps_inside(k, top, height, spec.kernel[0], spec.dilations[0])
 
 
 def columns_inside(k: Kernel, spec: ConvRowsSpec, pixel: Index, width: Index) -> tuple[Index, Index]:
-    """Returns the half-open range of kernel columns of output pixel `pixel` inside an input of `width` columns.
-
-    The range is empty if its end is not behind its start.
-    """
-    return _inside(k, spec, 1, k.sub(k.mul(pixel, spec.strides[1]), spec.pad_left), width)
-
-
-def _inside(k: Kernel, spec: ConvRowsSpec, axis: int, first: Index, size: Index) -> tuple[Index, Index]:
-    taps, dilation = spec.kernel[axis], spec.dilations[axis]
-    before = k.div(k.add(k.max(k.sub(0, first), 0), dilation - 1), dilation)
-    room = k.max(k.sub(size, first), 0)
-    return before, k.min(k.div(k.add(room, dilation - 1), dilation), taps)
+    """Returns the half-open range of kernel columns of output pixel `pixel` inside an input of `width` columns."""
+    left = k.sub(k.mul(pixel, spec.strides[1]), spec.pad_left)
+    return taps_inside(k, left, width, spec.kernel[1], spec.dilations[1])
 
 
 @contextmanager

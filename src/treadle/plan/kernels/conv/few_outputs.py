@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from treadle.dtypes import DType
-from treadle.graph.expr import Expr
-from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
-from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
+from treadle.plan.kernel_spec import T
+from treadle.plan.kernels.conv.row_major import RowMajorConvArgs, RowMajorConvSpec
 from treadle.plan.kernels.conv.rows import Pair
 from treadle.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FewOutputsSpec(KernelSpec):
-    """Parameters. Pointers: out, x, packed weights, bias (if `bias`), operands of the epilogue.
-
-    x is Blocked(lanes); the others are row-major.
-    """
+class FewOutputsSpec(RowMajorConvSpec):
+    """Parameters. x is Blocked(lanes), the weights are packed, all other operands are row-major."""
 
     family: ClassVar[str] = "conv_few_outputs"
 
-    dtype: DType
-    lanes: int
     outputs: int
     """Output channels, all of which are computed together."""
     pixels: int
@@ -32,35 +25,15 @@ class FewOutputsSpec(KernelSpec):
     kernel: Pair
     strides: Pair
     dilations: Pair
-    bias: bool
-    epilogue: Expr | None
-    kinds: tuple[str, ...]
-    """Of each operand of the epilogue: `row` if it varies along a row, else `one`."""
-
-    @property
-    def epilogue_pointer(self) -> int:
-        """Number of the pointer of the epilogue's first operand."""
-        return BIAS_POINTER + self.bias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FewOutputsArgs(KernelArgs[T]):
-    """Arguments. Heights, widths and pads are in pixels."""
+class FewOutputsArgs(RowMajorConvArgs[T]):
+    """Arguments."""
 
-    units: T
-    """Rows of the result, all its channels counted as one."""
-    units_per_chunk: T
     blocks: T
     """Blocks of input channels."""
-    x_height: T
-    x_width: T
-    out_height: T
-    out_width: T
-    pad_top: T
-    pad_left: T
-    operand_strides: tuple[tuple[T, T, T], ...]
-    """For each operand of the epilogue, elements from one image, channel and row to the next; 0 where it broadcasts."""
-
-    @classmethod
-    def tuple_lengths(cls, spec: FewOutputsSpec) -> Lengths:
-        return {"operand_strides": (len(spec.kinds), 3)}
+    low: T
+    """The first output of a row that reads no column outside x."""
+    high: T
+    """Behind the last such output."""

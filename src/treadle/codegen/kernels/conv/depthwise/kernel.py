@@ -18,7 +18,7 @@ from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import constant, like, multiply_add, take
 from treadle.codegen.kernels.conv.direct.block import loaded_again
 from treadle.codegen.kernels.conv.epilogue import Epilogue
-from treadle.codegen.kernels.conv.rows import columns_inside, over_columns, segment_blocks, taps_inside
+from treadle.codegen.kernels.conv.rows import columns_inside, over_columns, rows_inside, segment_blocks
 from treadle.dtypes import i8, u8
 from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConvSpec
 from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
@@ -53,7 +53,7 @@ def emit_conv_depthwise(k: Kernel, spec: DepthwiseConvSpec) -> None:
         width = k.div(args.x_row, lanes)
         with loop(k, first_row, last_row, name="row") as row:
             top = k.sub(k.mul(row.index, spec.strides[0]), args.pad_top)
-            taps = taps_inside(k, spec, top, args.x_height)
+            taps = rows_inside(k, spec, top, args.x_height)
             x_row = k.add(x_plane, k.mul(top, args.x_row))
             out_row = k.add(out_plane, k.mul(row.index, args.out_row))
             for number, columns in enumerate(spec.segments):

@@ -16,7 +16,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.kernels.conv.direct.block import RegisterBlock, RowOperands
-from treadle.codegen.kernels.conv.rows import columns_inside, segment_blocks, taps_inside
+from treadle.codegen.kernels.conv.rows import columns_inside, rows_inside, segment_blocks
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.target import LINE
 
@@ -75,7 +75,7 @@ def _rows(
     """Emits every block of the output rows `rows`."""
     with loop(k, *rows, name="row") as row:
         top = k.sub(k.mul(row.index, spec.strides[0]), args.pad_top)
-        taps = taps_inside(k, spec, top, args.x_height)
+        taps = rows_inside(k, spec, top, args.x_height)
         at = operands.moved(k, k.mul(top, args.x_row), k.mul(row.index, args.out_row))
         at = replace(_with_own_prefetch(k, spec, args, at, row.index), top=top)
         for number, columns in enumerate(spec.segments):

@@ -13,6 +13,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store_masked
+from treadle.codegen.emit.ranges import taps_inside
 from treadle.codegen.emit.types import I64
 from treadle.codegen.emit.vectors import constant, lane_sums, multiply_add, splat
 from treadle.codegen.kernels.conv.row_major import RowEpilogue
@@ -29,20 +30,15 @@ def emit_conv_few_outputs(k: Kernel, spec: FewOutputsSpec) -> None:
     """
     args = k.args(FewOutputsArgs[ir.Value], spec)
     rows = _Rows(k, spec, args)
-    stride, reach = spec.strides[1], (spec.kernel[1] - 1) * spec.dilations[1] + 1
-    first = k.min(_ceil_div(k, args.pad_left, stride), args.out_width)
-    room = k.sub(k.add(args.x_width, args.pad_left), reach)
-    end = k.min(k.div(k.add(k.max(room, -stride), stride), stride), args.out_width)
-    inside = k.max(k.sub(end, first), 0)
-    are_tiled = k.b.icmp_signed(">=", inside, I64(spec.pixels))
-    tiled = k.b.select(are_tiled, inside, I64(0))
+    inside = k.sub(args.high, args.low)
+    tiled = k.b.select(k.less(inside, spec.pixels), I64(0), inside)
     with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
         row = _Row(k.div(unit.index, args.out_height), k.rem(unit.index, args.out_height))
         with loop(k, 0, tiled, spec.pixels, name="tile") as tile:
-            column = k.min(k.add(first, tile.index), k.sub(end, spec.pixels))
+            column = k.min(k.add(args.low, tile.index), k.sub(args.high, spec.pixels))
             rows.store(row, column, rows.tile(row, column), spec.pixels)
         with loop(k, 0, k.sub(args.out_width, tiled), name="edge") as edge:
-            column = k.add(edge.index, k.b.select(k.less(edge.index, first), I64(0), tiled))
+            column = k.add(edge.index, k.b.select(k.less(edge.index, args.low), I64(0), tiled))
             rows.store(row, column, rows.edge(row, column), 1)
 
 
@@ -75,8 +71,7 @@ class _Rows:
         self.k, self.spec, self.args = k, spec, args
         self.x_row = k.mul(args.x_width, spec.lanes)
         self.x_block = k.mul(args.x_height, self.x_row)
-        kinds, first = spec.kinds, spec.epilogue_pointer
-        self.epilogue = RowEpilogue(spec.dtype, spec.epilogue, kinds, first, args.operand_strides)
+        self.epilogue = RowEpilogue(spec, args)
 
     def tile(self, row: _Row, column: Index) -> list[ir.Value]:
         """Returns the sums of `pixels` pixels from `column` on, which read no column outside x: a vector an output."""
@@ -88,8 +83,7 @@ class _Rows:
         """Returns the sum of one pixel in every lane, a vector an output; columns outside x are left out."""
         k, spec, args = self.k, self.spec, self.args
         left, dilation = k.sub(k.mul(column, spec.strides[1]), args.pad_left), spec.dilations[1]
-        before = _ceil_div(k, k.max(k.sub(0, left), 0), dilation)
-        inside = before, k.min(_ceil_div(k, k.max(k.sub(args.x_width, left), 0), dilation), spec.kernel[1])
+        inside = taps_inside(k, left, args.x_width, spec.kernel[1], dilation)
 
         def add(taps: _Taps, sums: list[ir.Value]) -> list[ir.Value]:
             with loop(k, *inside, carry=sums, name="column") as turn:
@@ -118,15 +112,14 @@ class _Rows:
         """Returns `count` sums over all channels and the kernel rows inside x, for a block that begins at `column`."""
         k, spec, args = self.k, self.spec, self.args
         top = k.sub(k.mul(row.number, spec.strides[0]), args.pad_top)
-        above = _ceil_div(k, k.max(k.sub(0, top), 0), spec.dilations[0])
-        below = k.min(_ceil_div(k, k.max(k.sub(args.x_height, top), 0), spec.dilations[0]), spec.kernel[0])
+        rows = taps_inside(k, top, args.x_height, spec.kernel[0], spec.dilations[0])
         left = k.sub(k.mul(column, spec.strides[1]), args.pad_left)
         corner = k.add(k.mul(top, self.x_row), k.mul(left, spec.lanes))
         origin = k.add(k.mul(k.mul(row.image, args.blocks), self.x_block), corner)
         weights_row = spec.kernel[1] * spec.outputs * spec.lanes
 
         def of_block(block: Index, lanes: int, sums: list[ir.Value]) -> list[ir.Value]:
-            with loop(k, above, below, carry=sums, name="tap") as tap:
+            with loop(k, *rows, carry=sums, name="tap") as tap:
                 down = k.mul(tap.index, k.mul(self.x_row, spec.dilations[0]))
                 x = k.at(k.pointer(1), k.add(k.add(origin, k.mul(block, self.x_block)), down), spec.dtype)
                 number = k.add(k.mul(block, spec.kernel[0]), tap.index)
@@ -174,7 +167,3 @@ class _Rows:
             load(k, taps.weights, k.add(at, output * spec.lanes), spec.dtype, spec.lanes)
             for output in range(spec.outputs)
         ]
-
-
-def _ceil_div(k: Kernel, left: Index, right: int) -> Index:
-    return k.div(k.add(left, right - 1), right)

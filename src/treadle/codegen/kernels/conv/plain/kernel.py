@@ -10,6 +10,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store_masked
+from treadle.codegen.emit.ranges import taps_inside
 from treadle.codegen.emit.types import I1, I32, I64, POINTER, scalar, vector
 from treadle.codegen.emit.vectors import constant, mangled, multiply_add, splat
 from treadle.codegen.kernels.conv.row_major import RowEpilogue
@@ -24,7 +25,7 @@ def emit_conv_plain(k: Kernel, spec: PlainConvSpec) -> None:
     """
     args = k.args(PlainConvArgs[ir.Value], spec)
     at_once = spec.outputs_at_once
-    epilogue = RowEpilogue(spec.dtype, spec.epilogue, spec.kinds, spec.epilogue_pointer, args.operand_strides)
+    epilogue = RowEpilogue(spec, args)
     out_blocks = k.div(args.outputs, at_once)
     with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
         row = k.rem(unit.index, args.out_height)
@@ -62,11 +63,10 @@ def _sums(
     x_image = k.mul(k.add(k.mul(image, args.channels), first_channel), k.mul(args.x_height, args.x_width))
     taps = k.mul(args.kernel_height, args.kernel_width)
     panel = k.mul(args.group_channels, taps)
-    above = _ceil_div(k, k.max(k.sub(0, top), 0), args.dilation_down)
-    below = k.min(_ceil_div(k, k.max(k.sub(args.x_height, top), 0), args.dilation_down), args.kernel_height)
+    rows = taps_inside(k, top, args.x_height, args.kernel_height, args.dilation_down)
     with loop(k, 0, args.group_channels, carry=start, name="channel") as channel:
         plane = k.add(x_image, k.mul(channel.index, k.mul(args.x_height, args.x_width)))
-        with loop(k, above, below, carry=channel.carry, name="tap") as tap:
+        with loop(k, *rows, carry=channel.carry, name="tap") as tap:
             line = k.add(plane, k.mul(k.add(top, k.mul(tap.index, args.dilation_down)), args.x_width))
             with loop(k, 0, args.kernel_width, carry=tap.carry, name="across") as across:
                 position = k.add(left, k.mul(across.index, args.dilation_across))
@@ -106,7 +106,3 @@ def _pixels(k: Kernel, spec: PlainConvSpec, args: PlainConvArgs[ir.Value], line:
     name = f"llvm.masked.gather.{mangled(type_)}.v{lanes}p0"
     gather = k.intrinsic(name, type_, pointers.type, I32, ir.VectorType(I1, lanes), type_)
     return k.b.call(gather, [pointers, I32(dtype.size), mask, zero])
-
-
-def _ceil_div(k: Kernel, left: Index, right: Index) -> Index:
-    return k.div(k.add(left, k.sub(right, 1)), right)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from treadle.passes.lower.conv.weights import Array
+from treadle.passes.lower.conv.weights import Array, in_panels
 
 
 def pack_few_outputs(weights: Array, lanes: int) -> Array:
     """[M, C, KH, KW] -> [C / lanes, KH, KW, M, lanes], flat; C padded with zeros."""
-    outputs, channels, *kernel = weights.shape
-    blocks = -(-channels // lanes)
-    padded = np.zeros((outputs, blocks * lanes, *kernel), weights.dtype)
-    padded[:, :channels] = weights
-    panels = padded.reshape(outputs, blocks, lanes, *kernel)
-    return np.ascontiguousarray(panels.transpose(1, 3, 4, 0, 2).reshape(-1))
+    return np.ascontiguousarray(in_panels(weights.swapaxes(0, 1), lanes).transpose(0, 3, 4, 2, 1).reshape(-1))
