@@ -176,7 +176,7 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
     request.token = std::move(token);
     request.own_limits = std::move(own);
     request.common_limits = std::move(common);
-    request.is_part = request.may_wait = part;
+    request.is_part = part;
     request.caller_waits = caller_waits;
     const nb::object self = nb::find(program);
     const std::array<PyObject*, 3> used{self.ptr(), bound.ptr(), keep.ptr()};

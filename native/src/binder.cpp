@@ -76,12 +76,13 @@ void require_finite(double number, std::size_t row) {
     if (!std::isfinite(number)) fail(BindingFailure::Kind::range, row, "partitions work whose cost is not finite");
 }
 
-std::int64_t partition(std::int64_t units, double ns_per_unit, double chunk_ns, std::int64_t multiple, std::size_t row) {
+std::int64_t partition(std::int64_t units, double ns_per_unit, double usual_chunk_ns, std::int64_t multiple,
+                       std::size_t row) {
     require_units(units, row);
     require_units(multiple, row);
     require_finite(ns_per_unit, row);
-    require_finite(chunk_ns, row);
-    return units_per_chunk(units, ns_per_unit, chunk_ns, multiple);
+    require_finite(usual_chunk_ns, row);
+    return units_per_chunk(units, ns_per_unit, usual_chunk_ns, multiple);
 }
 
 void require_axis(std::int64_t size, std::int64_t most, std::size_t row) {
@@ -97,7 +98,7 @@ SearchResults search(const ConvRequest& request, std::size_t row) {
     }
     require_finite(request.ns, row);
     require_finite(request.l3_shared_bytes_per_ns, row);
-    require_finite(request.chunk_ns, row);
+    require_finite(request.usual_chunk_ns, row);
     // A chunk of each group reads x, and at most twice kMaxChunks chunks of units read the weights.
     const double most = static_cast<double>(std::max(request.groups, 2 * kMaxChunks));
     const double bytes = static_cast<double>(std::max(request.weight_bytes, request.x_bytes));
@@ -108,19 +109,19 @@ SearchResults search(const ConvRequest& request, std::size_t row) {
     return {chunk.units, chunk.groups};
 }
 
-SearchResults search(std::int64_t planes, std::int64_t rows, double ns, double chunk_ns, std::size_t row) {
+SearchResults search(std::int64_t planes, std::int64_t rows, double ns, double usual_chunk_ns, std::size_t row) {
     require_axis(planes, kMostLines, row);
     require_axis(rows, kMostLines, row);
     require_finite(ns, row);
-    require_finite(chunk_ns, row);
-    const PlanePartition chunk = partition_planes(planes, rows, ns, chunk_ns);
+    require_finite(usual_chunk_ns, row);
+    const PlanePartition chunk = partition_planes(planes, rows, ns, usual_chunk_ns);
     return {chunk.planes, chunk.rows};
 }
 
 SearchResults search(const GridRequest& request, std::size_t row) {
     for (const std::int64_t units : {request.blocks, request.panels, request.batches}) require_units(units, row);
     for (const double number : {request.block_ns, request.a_bytes, request.b_bytes, request.share, request.l2_bytes_per_ns,
-                                request.l3_bytes_per_ns, request.chunk_ns}) {
+                                request.l3_bytes_per_ns, request.usual_chunk_ns}) {
         require_finite(number, row);
     }
     if (static_cast<double>(request.blocks) * static_cast<double>(request.panels) > kMostTiles) {
@@ -310,7 +311,7 @@ void Binder::compute(const Run& run, std::vector<Slot>& slots, std::vector<std::
                 set_real(std::sqrt(real(0)));
             });
             break;
-        case BinderOp::units_per_chunk: 
+        case BinderOp::units_per_chunk:
             each([&] { *result = partition(integer(0), real(1), real(2), integer(3), row); });
             break;
         case BinderOp::conv_units:

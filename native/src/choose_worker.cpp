@@ -13,10 +13,11 @@ Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns)
     if (help.must && is_crowded(run)) {
         if (Worker* const worker = compute_worker()) return worker;
     }
-    const HandOver& cost = run.program.hand_over();
-    const int free_slots = capacity().free_slots();
     const bool has_caller = run.caller->idle && !run.caller_waits && has_slot_for(*run.caller);
     if (has_caller) help.caller = is_spinning(*run.caller) ? Idle::spinning : Idle::parked;
+    if (help.goes_to_caller()) return run.caller;
+    const HandOver& cost = run.program.hand_over();
+    const int free_slots = capacity().free_slots();
     help.caller_borrows = run.caller->borrows_slot;
     help.has_free_slot = help.must ? free_slots > 0 : may_assign_helper(run, gain_ns, free_slots);
     Worker* const other = wants_other(help, cost) ? idle_worker() : nullptr;

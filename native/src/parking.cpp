@@ -50,7 +50,7 @@ void Scheduler::release_slot(Worker& worker) {
 
 // Returns the slot that a nested caller borrows and, as soon as no worker uses it, the permit. Until its run ends, the
 // caller then competes for both like other callers. This is allowed only if no step around it holds a lock
-// (Request::may_wait): else the caller could wait for a slot whose holder waits for that lock.
+// (Request::is_part): else the caller could wait for a slot whose holder waits for that lock.
 void Scheduler::return_loan(Worker& caller) {
     if (!caller.borrows_slot) return;
     Context& run = *caller.own_run;

@@ -3,12 +3,12 @@
 namespace treadle {
 
 bool wants_other(const Help& help, const HandOver& cost) {
-    if (help.caller != Idle::none && (help.must || help.caller == Idle::spinning)) return false;
+    if (help.goes_to_caller()) return false;
     return help.has_free_slot && (help.must || help.gain_ns >= cost.worth_calling_spinner_ns());
 }
 
 Helper choose_helper(const Help& help, const HandOver& cost) {
-    if (help.caller != Idle::none && (help.must || help.caller == Idle::spinning)) return Helper::caller;
+    if (help.goes_to_caller()) return Helper::caller;
     const bool pays_call = help.gain_ns >= cost.worth_calling_spinner_ns();
     const Idle other = wants_other(help, cost) ? help.other : Idle::none;
     if (other == Idle::spinning) return Helper::other;

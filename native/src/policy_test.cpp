@@ -31,6 +31,13 @@ TREADLE_TEST(what_pays_follows_the_machine) {
     CHECK_EQUAL(5e6, HandOver().fitted_ns(5e6));
 }
 
+TREADLE_TEST(work_goes_to_the_caller_that_spins_or_must_do_it) {
+    CHECK(!(Help{.must = true, .caller = Idle::none}.goes_to_caller()));
+    CHECK((Help{.must = true, .caller = Idle::parked}.goes_to_caller()));
+    CHECK((Help{.must = false, .caller = Idle::spinning}.goes_to_caller()));
+    CHECK(!(Help{.must = false, .caller = Idle::parked}.goes_to_caller()));
+}
+
 TREADLE_TEST(resting_and_detached_holders_leave_a_slot_for_somebody) {
     Capacity capacity{.slot_limit = 2, .permit_limit = 2, .slots_used = 2};
     CHECK_EQUAL(0, capacity.free_slots());

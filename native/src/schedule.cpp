@@ -162,6 +162,7 @@ Op* Scheduler::best_open_op(const Context& run) const {
 
 // Returns whether a worker that would help a run which has a worker may use one of `free_slots`.
 bool Scheduler::may_assign_helper(const Context& run, double gain_ns, int free_slots) {
+    if (free_slots <= 0) return false;  // reads no clock
     const double fitted_gain_ns = run.program.hand_over().fitted_ns(gain_ns);
     return may_use_free_slot(fitted_gain_ns, free_slots, reserved_slots(), run.in_host_steps >= run.workers);
 }

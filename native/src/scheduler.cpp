@@ -136,7 +136,7 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
         }
         if (outer_worker->role != Role::blocking) {
             caller.borrows_slot = run.lent_permit_free = true;
-            caller.may_return_loan = request.may_wait && run.outer != nullptr &&
+            caller.may_return_loan = run.outer != nullptr &&
                                      (!outer_worker->borrows_slot || outer_worker->may_return_loan);
             caller.slot_holder = outer_worker->slot_holder;
             caller.traced_team = outer_worker->traced_team;

@@ -29,9 +29,10 @@ void SlotAudit::begin(const Scheduler& scheduler) {
     resting_ = scheduler.resting_.load(std::memory_order_relaxed);
 }
 
-// Checks three rules: a slot that is in use belongs to one worker; a thread of the team that is not idle has one; and
-// the section has not let more threads run than the slots allow. Those that ran before may exceed a limit that has
-// fallen, until they leave their ops; so may the worker to which a loan was restored.
+// Checks that each slot in use belongs to one worker, that idle workers hold none, that threads of the team that are not
+// idle and callers on the serial path hold one, that spinning workers are counted, and that the section has not let more
+// threads run than the slots allow. Those that ran before may exceed a limit that has fallen, until they leave their
+// ops; so may the worker to which a loan was restored.
 void SlotAudit::check(const Scheduler& scheduler) const {
     const char* const team = scheduler.name_.c_str();
     const AuditCounts& counts = scheduler.audit_counts_;

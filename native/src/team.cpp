@@ -122,7 +122,7 @@ void Part::run(std::span<void* const> bound, std::int64_t iteration) {
     const Worker& around = *current_worker();
     context_->iteration = iteration >= 0 ? iteration : around.iteration;
     Request request;
-    request.is_part = request.may_wait = true;
+    request.is_part = true;
     request.priority = around.current_run->priority;
     request.poll = around.watch.poll_function();
     around.scheduler->run(context_, request);

@@ -58,7 +58,7 @@ std::int64_t rounded(double number, std::int64_t least, std::int64_t most) {
 
 // Returns what `grid` costs, in ns. `room`: bytes of L2 for the rows of a chunk.
 double cost_of(const Grid& grid, const GridRequest& request, std::int64_t wanted, double batch_ns, double room) {
-    const auto& [blocks, panels, batches, block_ns, a_bytes, b_bytes, l2, copies, share, l2_speed, l3_speed, chunk_ns] =
+    const auto& [blocks, panels, batches, block_ns, a_bytes, b_bytes, l2, copies, share, l2_speed, l3_speed, usual_ns] =
         request;
     const std::int64_t block_chunks = ceil_div(blocks, grid.blocks);
     const std::int64_t panel_chunks = ceil_div(panels, grid.panels);
@@ -68,7 +68,7 @@ double cost_of(const Grid& grid, const GridRequest& request, std::int64_t wanted
     if (share * a_bytes * real(grid.blocks) / real(blocks) > room) cost += a_bytes * real(panels) / l3_speed;
     const std::int64_t done = block_chunks * grid.blocks * panel_chunks * grid.panels;
     cost += block_ns * real(done - blocks * panels) / 4;
-    cost += std::max(0.0, real(wanted) / 2 - real(chunks)) * chunk_ns / 4;
+    cost += std::max(0.0, real(wanted) / 2 - real(chunks)) * usual_ns / 4;
     const std::int64_t missing = std::min(wanted, kEnoughChunks) - chunks;
     cost += real(std::max(std::int64_t{0}, missing)) * batch_ns / real(kEnoughChunks);
     return cost;
@@ -76,9 +76,9 @@ double cost_of(const Grid& grid, const GridRequest& request, std::int64_t wanted
 
 }  // namespace
 
-double wanted_chunks(double ns, double chunk_ns, double usual) {
-    const double useful = std::min(ns / (kLeastChunk * chunk_ns), real(kUsefulChunks));
-    return std::min(real(kMaxChunks), std::max({ns / (usual * chunk_ns), useful, 1.0}));
+double wanted_chunks(double ns, double usual_chunk_ns, double times) {
+    const double useful = std::min(ns / (kLeastChunk * usual_chunk_ns), real(kUsefulChunks));
+    return std::min(real(kMaxChunks), std::max({ns / (times * usual_chunk_ns), useful, 1.0}));
 }
 
 double load_imbalance(Division rows, Division columns, double wanted) {
@@ -110,11 +110,11 @@ double imbalance_factor(std::int64_t chunks) {
     return factor;
 }
 
-std::int64_t units_per_chunk(std::int64_t units, double ns_per_unit, double chunk_ns, std::int64_t multiple) {
+std::int64_t units_per_chunk(std::int64_t units, double ns_per_unit, double usual_chunk_ns, std::int64_t multiple) {
     if (units <= 0) return 1;
     multiple = std::max(multiple, std::int64_t{1});
     const std::int64_t pieces = ceil_div(units, multiple);
-    const double wanted = wanted_chunks(real(units) * ns_per_unit, chunk_ns);
+    const double wanted = wanted_chunks(real(units) * ns_per_unit, usual_chunk_ns);
     const bool many = wanted >= kManyChunks;
     const auto least = static_cast<std::int64_t>(many ? wanted : std::ceil(0.7 * wanted));
     const auto most = static_cast<std::int64_t>(many ? wanted : 1.5 * wanted);
@@ -138,17 +138,17 @@ Grid choose_grid(const GridRequest& asked) {
     request.batches = std::max(asked.batches, std::int64_t{1});
     const std::int64_t blocks = request.blocks, panels = request.panels, batches = request.batches;
     const double batch_ns = std::max(request.block_ns * real(blocks) * real(panels), 1e-3);
-    const double chunk_ns = request.chunk_ns;
-    if (batch_ns * 2 <= chunk_ns || batches >= kMaxChunks) {
-        const std::int64_t wanted = rounded(real(batches) * batch_ns / chunk_ns, 1, kMaxChunks);
+    const double usual_chunk_ns = request.usual_chunk_ns;
+    if (batch_ns * 2 <= usual_chunk_ns || batches >= kMaxChunks) {
+        const std::int64_t wanted = rounded(real(batches) * batch_ns / usual_chunk_ns, 1, kMaxChunks);
         return {ceil_div(batches, wanted), blocks, panels};
     }
     if (blocks == 1 && batches == 1 && !request.copies) {
-        const std::int64_t together = request.block_ns < chunk_ns ? kTurns : 1;
-        return {1, 1, units_per_chunk(panels, request.block_ns, chunk_ns, together)};
+        const std::int64_t together = request.block_ns < usual_chunk_ns ? kTurns : 1;
+        return {1, 1, units_per_chunk(panels, request.block_ns, usual_chunk_ns, together)};
     }
     const std::int64_t most = request.share == 1.0 ? kMaxChunks : std::max(kPartChunks, batches);
-    const std::int64_t wanted = rounded(batch_ns / chunk_ns, 1, most / batches);
+    const std::int64_t wanted = rounded(batch_ns / usual_chunk_ns, 1, most / batches);
     const double l2 = real(request.l2);
     const double room = std::max(0.75 * l2 - request.share * request.b_bytes / real(panels), 0.2 * l2);
     Grid best{1, blocks, panels};
@@ -166,8 +166,8 @@ Grid choose_grid(const GridRequest& asked) {
 }
 
 ConvPartition partition_conv(const ConvRequest& request) {
-    const auto& [units, groups, ns, weight_bytes, x_bytes, shared_speed, chunk_ns] = request;
-    const double wanted = wanted_chunks(ns, chunk_ns, kConvChunk);
+    const auto& [units, groups, ns, weight_bytes, x_bytes, shared_speed, usual_chunk_ns] = request;
+    const double wanted = wanted_chunks(ns, usual_chunk_ns, kConvChunk);
     ConvPartition best{units, groups};
     double lowest = std::numeric_limits<double>::infinity();
     for (std::int64_t group_chunks = 1; group_chunks <= groups; ++group_chunks) {
@@ -194,8 +194,8 @@ ConvPartition partition_conv(const ConvRequest& request) {
     return best;
 }
 
-PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns, double chunk_ns) {
-    const double wanted = wanted_chunks(ns, chunk_ns);
+PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns, double usual_chunk_ns) {
+    const double wanted = wanted_chunks(ns, usual_chunk_ns);
     const auto lost_by = [&](PlanePartition chunk) {
         return load_imbalance({planes, chunk.planes}, {rows, chunk.rows}, wanted);
     };
@@ -221,7 +221,7 @@ PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double n
 
 std::int64_t choose_band(const BandRequest& request) {
     const double ns = request.conv_ns + request.pool_ns;
-    const double wanted = std::min(wanted_chunks(ns, request.chunk_ns), real(kUsefulChunks));
+    const double wanted = std::min(wanted_chunks(ns, request.usual_chunk_ns), real(kUsefulChunks));
     const std::int64_t shared = std::max(std::int64_t{0}, request.reach - request.stride);
     std::int64_t best = 0;
     double lowest = real(request.images * request.rows * request.row_bytes) / request.l3_bytes_per_ns;

@@ -424,12 +424,12 @@ class BufferPool:
 def imbalance_factor(chunks: int) -> float:
     """Return the time of `chunks` (at least 1) relative to perfect balance, averaged over usual numbers of workers."""
 
-def units_per_chunk(units: int, ns_per_unit: float, chunk_ns: float, multiple: int = 1) -> int:
-    """Return the units of a chunk, a multiple of `multiple` (1 without units). A long op's are worth `chunk_ns`."""
+def units_per_chunk(units: int, ns_per_unit: float, usual_chunk_ns: float, multiple: int = 1) -> int:
+    """Return the units of a chunk, a multiple of `multiple`; 1 without units. In long ops it takes `usual_chunk_ns`."""
 
 def choose_grid(
     blocks: int, panels: int, batches: int, block_ns: float, a_bytes: float, b_bytes: float, l2: int, copies: bool,
-    share: float, l2_bytes_per_ns: float, l3_bytes_per_ns: float, chunk_ns: float
+    share: float, l2_bytes_per_ns: float, l3_bytes_per_ns: float, usual_chunk_ns: float
 ) -> tuple[int, int, int]:  # fmt: skip
     """Return the batches, blocks and panels of each chunk of a batch of matrix products.
 
@@ -439,14 +439,15 @@ def choose_grid(
     """
 
 def partition_conv(
-    units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int, l3_shared_bytes_per_ns: float, chunk_ns: float
+    units: int, groups: int, ns: float, weight_bytes: int, x_bytes: int, l3_shared_bytes_per_ns: float,
+    usual_chunk_ns: float
 ) -> tuple[int, int]:  # fmt: skip
     """Return the units and the groups of output channels of each chunk of a direct convolution that takes `ns`.
 
     Each chunk of units reads `weight_bytes`, each chunk of groups `x_bytes`. Raises ValueError without units or groups.
     """
 
-def partition_planes(planes: int, rows: int, ns: float, chunk_ns: float) -> tuple[int, int]:
+def partition_planes(planes: int, rows: int, ns: float, usual_chunk_ns: float) -> tuple[int, int]:
     """Return the planes and rows of each chunk of a depthwise convolution that takes `ns`. ValueError without any."""
 
 def partition_winograd(
@@ -464,7 +465,8 @@ def partition_winograd(
 
 def choose_band(
     images: int, out_rows: int, rows: int, row_bytes: int, reach: int, stride: int, weight_bytes: int, scratch: int,
-    conv_ns: float, pool_ns: float, l2: int, l3_bytes_per_ns: float, l3_shared_bytes_per_ns: float, chunk_ns: float
+    conv_ns: float, pool_ns: float, l2: int, l3_bytes_per_ns: float, l3_shared_bytes_per_ns: float,
+    usual_chunk_ns: float
 ) -> int:  # fmt: skip
     """Return the pooled rows of each chunk of a convolution that is pooled at once; 0 if two calls are faster.
 

@@ -42,10 +42,10 @@ enum class BinderOp : std::int32_t {
     bits_of_real,  // real -> int
     real_single,   // real -> real: rounded to 24 bits as a float is
     real_sqrt,     // real -> real; fails if the operand is negative
-    units_per_chunk,  // see tiling.h: units, ns_per_unit (real), chunk_ns (real), multiple
+    units_per_chunk,  // see tiling.h: units, ns_per_unit (real), usual_chunk_ns (real), multiple
     conv_units,       // see ConvRequest, whose fields are the operands in their order
     conv_groups,
-    planes_planes,    // see partition_planes(): planes, rows, ns (real), chunk_ns (real)
+    planes_planes,    // see partition_planes(): planes, rows, ns (real), usual_chunk_ns (real)
     planes_rows,
     grid_batches,     // see GridRequest, whose fields are the operands in their order
     grid_blocks,

@@ -56,6 +56,9 @@ struct Help {
     Idle other = Idle::none;      // the best idle compute worker
     bool has_free_slot = false;
     bool may_start = false;       // a thread would find a slot
+
+    // goes_to_caller() says whether it is the caller's whatever else is idle.
+    bool goes_to_caller() const { return caller != Idle::none && (must || caller == Idle::spinning); }
 };
 
 // Helper says who does it.

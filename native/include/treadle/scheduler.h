@@ -35,8 +35,8 @@ struct Request {
     std::shared_ptr<CancelToken> token;   // ends the run with RunCancelled
     std::shared_ptr<const RunLimits> own_limits;     // take precedence over `limits`
     std::shared_ptr<const RunLimits> common_limits;  // apply where neither of the above sets a limit
-    bool is_part = false;        // of the run around the calling step: same team, and same limits where none are set
-    bool may_wait = false;       // a part whose calling step holds no lock, so that it may wait for a slot
+    bool is_part = false;        // of the run around the calling step: same team, and same limits where none are set;
+                                 // the step must hold no lock, since its run may then wait for a slot
     bool caller_waits = false;   // the caller executes nothing, so that it returns in time while a long host step goes on;
                                  // not in a nested run, and not if no thread can be started
     void (*poll)() = nullptr;    // called on the calling thread about every kPollInterval; ends the run with what it throws

@@ -1,19 +1,19 @@
 // Searches over partitions into chunks. Lowering calls them for sizes that it knows, binding for the others, and both get
 // the same result: all costs are doubles, computed in one order without contraction. Sizes are at most 2^40.
 //
-// All are given `chunk_ns`, the time that a chunk of a long op is worth on the machine that estimates are for. So an op has
-// as many chunks on a machine that is twice as fast in everything.
+// All are given `usual_chunk_ns`, the time that a chunk of a long op is worth on the machine that estimates are for. So
+// an op has as many chunks on a machine that is twice as fast in everything.
 #pragma once
 
 #include <cstdint>
 
 namespace treadle {
 
-// A short op has kUsefulChunks chunks, unless each would be worth less than this part of chunk_ns.
+// A short op has kUsefulChunks chunks, unless each would be worth less than this part of usual_chunk_ns.
 inline constexpr double kLeastChunk = 0.25;
 inline constexpr std::int64_t kUsefulChunks = 8;
 inline constexpr std::int64_t kMaxChunks = 256;
-// A chunk of a long convolution is worth about so many times chunk_ns.
+// A chunk of a long convolution is worth about so many times usual_chunk_ns.
 inline constexpr double kConvChunk = 1.5;
 
 // Division is an axis of `units` units of which each chunk has `each`; the last chunk may be smaller. Both are at least 1.
@@ -22,8 +22,9 @@ struct Division {
     std::int64_t each;
 };
 
-// wanted_chunks() returns the best number of chunks for an op of `ns`; chunks of a long op are worth `usual` times chunk_ns.
-double wanted_chunks(double ns, double chunk_ns, double usual = 1.0);
+// wanted_chunks() returns the best number of chunks for an op of `ns`; those of a long op are worth `times` times
+// usual_chunk_ns.
+double wanted_chunks(double ns, double usual_chunk_ns, double times = 1.0);
 
 // load_imbalance() returns the share of the time that is lost where work is partitioned along two axes. Workers draw
 // chunks row by row. Lost is the time in which workers wait for each other, averaged over usual numbers of workers up to
@@ -40,7 +41,7 @@ double imbalance_factor(std::int64_t chunks);
 
 // units_per_chunk() returns the units of a chunk, a multiple of `multiple`, for `units` units of work. There are about as
 // many chunks as the work is worth, with little load imbalance. It is 1 where there are no units.
-std::int64_t units_per_chunk(std::int64_t units, double ns_per_unit, double chunk_ns, std::int64_t multiple = 1);
+std::int64_t units_per_chunk(std::int64_t units, double ns_per_unit, double usual_chunk_ns, std::int64_t multiple = 1);
 
 // GridRequest is a batch of matrix products that register blocks divide into rows, and panels into columns.
 struct GridRequest {
@@ -55,7 +56,7 @@ struct GridRequest {
     double share;  // of the depth that is multiplied at once
     double l2_bytes_per_ns;  // bandwidth of one core, here and below: see the machine model
     double l3_bytes_per_ns;
-    double chunk_ns;
+    double usual_chunk_ns;
 };
 
 // Grid is what a chunk of a batch of products has of each axis.
@@ -65,8 +66,8 @@ struct Grid {
     std::int64_t panels;
 };
 
-// choose_grid() returns chunks worth about chunk_ns each that move the least memory. A single block of rows moves its
-// factors once, however its panels are shared: as units_per_chunk() does.
+// choose_grid() returns chunks worth about usual_chunk_ns each that move the least memory. A single block of rows moves
+// its factors once, however its panels are shared: as units_per_chunk() does.
 Grid choose_grid(const GridRequest& request);
 
 // ConvRequest is a direct convolution: units of the images, and groups of output channels. Both are at least 1.
@@ -77,7 +78,7 @@ struct ConvRequest {
     std::int64_t weight_bytes;  // read by each chunk of units
     std::int64_t x_bytes;       // read by each chunk of groups
     double l3_shared_bytes_per_ns;
-    double chunk_ns;
+    double usual_chunk_ns;
 };
 
 // ConvPartition is what a chunk of a direct convolution has of each axis.
@@ -86,7 +87,7 @@ struct ConvPartition {
     std::int64_t groups;
 };
 
-// partition_conv() returns chunks of little traffic and load imbalance, worth about kConvChunk times chunk_ns.
+// partition_conv() returns chunks of little traffic and load imbalance, worth about kConvChunk times usual_chunk_ns.
 ConvPartition partition_conv(const ConvRequest& request);
 
 // PlanePartition is what a chunk of a depthwise convolution has of each axis; one of them is undivided.
@@ -95,9 +96,9 @@ struct PlanePartition {
     std::int64_t rows;
 };
 
-// partition_planes() returns the most even partition into about wanted_chunks(ns, chunk_ns) chunks. Both axes are at least
-// 1.
-PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns, double chunk_ns);
+// partition_planes() returns the most even partition into about wanted_chunks(ns, usual_chunk_ns) chunks. Both axes are
+// at least 1.
+PlanePartition partition_planes(std::int64_t planes, std::int64_t rows, double ns, double usual_chunk_ns);
 
 // BandRequest is a direct convolution of `images`, whose result a max pooling reads. Lengths are those of the vertical axis,
 // all at least 1.
@@ -115,7 +116,7 @@ struct BandRequest {
     std::int64_t l2;
     double l3_bytes_per_ns;
     double l3_shared_bytes_per_ns;
-    double chunk_ns;
+    double usual_chunk_ns;
 };
 
 // choose_band() returns the rows of the pooled image that a chunk computes, the cheapest number. Costs are rows that two

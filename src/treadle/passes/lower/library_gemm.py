@@ -111,10 +111,10 @@ class _Partition:
     column_chunks: int
 
 
-def _partition(product: Operands, ns: float, chunk_ns: float, size: int) -> _Partition:
-    """Chunks worth about `chunk_ns` each that pack little; `ns` is the estimated time of the whole, `size` an
+def _partition(product: Operands, ns: float, usual_chunk_ns: float, size: int) -> _Partition:
+    """Chunks worth about `usual_chunk_ns` each that pack little; `ns` is the estimated time of the whole, `size` an
     element's."""
-    wanted = max(1, min(_MAX_CHUNKS, int(ns / chunk_ns)))
+    wanted = max(1, min(_MAX_CHUNKS, int(ns / usual_chunk_ns)))
     batches, rows, columns = product.batches, product.rows, product.columns
     if batches >= wanted:
         each = -(-batches // wanted)

@@ -106,6 +106,6 @@ def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: Lowe
         l2=ctx.target.l2,
         l3_bytes_per_ns=ctx.machine.l3_bytes_per_ns,
         l3_shared_bytes_per_ns=ctx.machine.l3_shared_bytes_per_ns,
-        chunk_ns=ctx.machine.usual_chunk_ns,
+        usual_chunk_ns=ctx.machine.usual_chunk_ns,
     )
     return Bands.of(axis, rows) if rows else None
