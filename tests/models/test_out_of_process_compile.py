@@ -108,6 +108,19 @@ def test_results_equal_those_of_a_model_compiled_in_process(
     assert len(started) == 1
 
 
+def test_a_child_may_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started) -> None:
+    """
+    What libraries print while they compile is dropped, and the child goes on.
+    """
+    printing = "print('text', flush=True); print('text', file=sys.stderr, flush=True)"
+    monkeypatch.setattr(compile_process, "PROGRAM", f"{printing}; {compile_process.PROGRAM}")
+    path, _ = large(tmp_path)
+
+    assert is_restored(treadle.Session(path))
+    assert len(started) == 1
+    assert compile_process.is_waiting()
+
+
 @pytest.mark.parametrize("chosen", [{}, {"inputs": ["x:0"], "outputs": ["y"]}], ids=["all", "chosen"])
 def test_frozen_graphs_of_tensorflow_are_compiled_by_a_child_too(
     tmp_path: Path, started: Started, chosen: dict[str, list[str]]

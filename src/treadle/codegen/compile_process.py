@@ -50,7 +50,7 @@ class _Child:
             with theirs:
                 program = PROGRAM.format(channel=theirs.fileno(), lifeline=reader)
                 self._process = interpreter.start(
-                    program, (reader, theirs.fileno()), dict(surroundings.environment), answers=True
+                    program, (reader, theirs.fileno()), dict(surroundings.environment), silent=True
                 )
         except OSError:
             self._channel.close()
@@ -58,8 +58,6 @@ class _Child:
             raise
         finally:
             os.close(reader)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
         waiter = threading.Thread(target=_see_off, args=(self,), name="treadle-compile-child", daemon=True)
         with suppress(RuntimeError):  # no thread: the process is reaped when the next one is started
             waiter.start()

@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
 def send(channel: socket.socket, message: Any, file: int | None = None) -> None:
     """Send `message`, and the descriptor `file` with it if it is given."""
-    content = pickle.dumps(tuple(message) if isinstance(message, Request) else message)
+    content = pickle.dumps(message)
     length = len(content).to_bytes(_LENGTH_BYTES, "little")
     socket.send_fds(channel, [length], [] if file is None else [file])
     channel.sendall(content)
@@ -89,7 +89,7 @@ def main(channel: int, lifeline: int, compiler: str) -> None:
             if message == DESCRIBE:
                 server.describe()
             else:
-                server.serve(Request(*message), file)
+                server.serve(message, file)
     os._exit(0)
 
 

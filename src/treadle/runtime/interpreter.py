@@ -24,12 +24,21 @@ def start(
     environment: Mapping[str, str] | None = None,
     *,
     answers: bool = False,
+    silent: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start a process that runs the Python text `program`, with this one's flags and search path but no main module.
 
-    It inherits `descriptors`; its environment is this one's with `environment` added. If it `answers`, its stdout is a
-    pipe to this process, and its stderr is dropped. Starting it neither forks this process nor waits for the other.
-    Raises OSError if no process can be started, or sys.executable is not known.
+    Starting it neither forks this process nor waits for the other.
+
+    Args:
+        program: What it runs.
+        descriptors: What it inherits.
+        environment: What is added to its environment, which is this process's.
+        answers: Its stdout is a pipe to this process, and its stderr is dropped.
+        silent: Its stdout and stderr are dropped.
+
+    Raises:
+        OSError: No process can be started, or sys.executable is not known.
     """
     import subprocess  # takes 3 ms, which most programs need not spend
 
@@ -42,8 +51,8 @@ def start(
         stdin=subprocess.DEVNULL,
         env=os.environ | (environment or {}),
         pass_fds=descriptors,
-        stdout=subprocess.PIPE if answers else None,
-        stderr=subprocess.DEVNULL if answers else None,
+        stdout=subprocess.PIPE if answers else subprocess.DEVNULL if silent else None,
+        stderr=subprocess.DEVNULL if answers or silent else None,
     )
 
 
