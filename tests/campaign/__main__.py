@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,11 +27,11 @@ from tests.campaign.attacks import ATTACKS, IN_CHILDREN
 BATCH = 500
 """How many trials a worker makes before the next worker begins, so that leaked memory stays small."""
 
+BATCH_IN_CHILDREN = 25
+"""How many it makes of an attack whose trials are processes."""
+
 STRESS_BUILD = ("scripts/native_test", "chaos", "nothing_is_recorded", "treadle_native_stress")
 """Builds the program of the attack by random graphs."""
-
-BATCH_IN_CHILDREN = 25
-"""The same for attacks whose trials are processes."""
 
 BEGINS_WITHIN = 300
 """Seconds that a worker may take until its first trial: it collects the node cases of the onnx package."""
@@ -59,10 +61,19 @@ def lines(log: Path) -> list[dict[str, Any]]:
 
 
 def run_worker(kind: str, first: int, count: int, log: Path, limit: float) -> str:
-    """Runs a worker to its end. Returns what ended it before, or nothing."""
+    """Runs a worker to its end, and removes its temporary files. Returns what ended it before, or nothing."""
     log.unlink(missing_ok=True)
     command = [sys.executable, "-m", "tests.campaign.worker", kind, str(first), str(count), str(log)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as worker:
+    with (
+        tempfile.TemporaryDirectory(prefix="treadle-campaign-", ignore_cleanup_errors=True) as temporary,
+        subprocess.Popen(
+            command,
+            env=os.environ | {"TMPDIR": temporary},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as worker,
+    ):
         size, since = -1, time.monotonic()
         while worker.poll() is None:
             time.sleep(_LOOKS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import onnx
 
 import treadle
 from tests.campaign.mutants import INTEGERS, REALS, damage
-from tests.campaign.trial import TIMEOUT, Array, Trial, rng_of, same
+from tests.campaign.trial import TIMEOUT, Array, Trial, home, rng_of, same
 from tests.models import small
 from tests.unit.frontends.tensorflow.graphs import loop, mobile
 from treadle.cli.model import make_inputs
@@ -90,12 +89,6 @@ def _absurd_graph(rng: random.Random, content: bytes) -> tuple[bytes, str]:
 
 
 @cache
-def _folder() -> Path:
-    """Returns a folder of this process."""
-    return Path(tempfile.mkdtemp(prefix="treadle-campaign-"))
-
-
-@cache
 def _settings_file() -> tuple[Path, bytes]:
     """Returns a model's path, and the content of a file of settings for it."""
     from treadle.codegen.target import detect
@@ -103,7 +96,7 @@ def _settings_file() -> tuple[Path, bytes]:
     from treadle.runtime.threads import process
     from treadle.runtime.tuned import Tuned, machine, write_tuned
 
-    model, path = _folder() / "add.onnx", _folder() / "whole.json"
+    model, path = home() / "add.onnx", home() / "whole.json"
     onnx.save(small.add(), model)
     here = machine(detect().isa, process.topology())
     write_tuned(path, Tuned(1, 0, model.name, file_digest(model) or "", here, "Because.", {"median_ms": {"1, 1": 2.5}}))
@@ -125,7 +118,7 @@ def settings(number: int) -> Trial:
             name = rng.choice(sorted(place))
         place[name], what = rng.choice(WORDS), name
         made = json.dumps(data).encode()
-    path = _folder() / "settings.json"
+    path = home() / "settings.json"
     ones = np.ones((2, 3), np.float32)
 
     def run() -> str:
@@ -139,7 +132,7 @@ def settings(number: int) -> Trial:
 def arrays(number: int) -> Trial:
     """A damaged .npy file as an input of a command."""
     rng = rng_of("arrays", number)
-    path = _folder() / "array.npy"
+    path = home() / "array.npy"
     dtype = rng.choice((*[np.float32] * 8, np.float64, np.int64, np.bool_, "<U5", "datetime64[s]"))
     np.save(path, np.zeros((2, 3), dtype))
     content = path.read_bytes()

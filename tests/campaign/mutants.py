@@ -94,10 +94,11 @@ def _absurd(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[s
     if rng.random() < 0.4:
         _open_sizes(model)
         done.append("open")
-    return Mutant(", ".join(filter(None, done)), model.SerializeToString(), feeds, _is_random(model))
+    return Mutant(", ".join(filter(None, done)), model.SerializeToString(), feeds, is_random(model))
 
 
-def _is_random(model: onnx.ModelProto) -> bool:
+def is_random(model: onnx.ModelProto) -> bool:
+    """Returns whether a node of the model, or of its functions, draws random numbers."""
     functions = [node for function in model.functions for node in function.node]
     return any(node.op_type in RANDOM for node in (*model.graph.node, *functions))
 
@@ -174,14 +175,14 @@ def damage(rng: random.Random, content: bytes) -> bytes:
 
 
 def _damaged(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[str, Array]) -> Mutant:
-    return Mutant(f"{name}, damaged", damage(rng, model.SerializeToString()), feeds, _is_random(model))
+    return Mutant(f"{name}, damaged", damage(rng, model.SerializeToString()), feeds, is_random(model))
 
 
 def _structure(rng: random.Random, name: str, model: onnx.ModelProto, feeds: dict[str, Array]) -> Mutant:
     """Nodes that are missing, repeated, of another operator, or read other values; other types and versions."""
     count = rng.choice((1, 1, 2, 3))
     done = [name, *(rng.choice(_CHANGES)(rng, model.graph, model) for _ in range(count))]
-    return Mutant(", ".join(filter(None, done)), model.SerializeToString(), feeds, _is_random(model))
+    return Mutant(", ".join(filter(None, done)), model.SerializeToString(), feeds, is_random(model))
 
 
 def _names(graph: onnx.GraphProto) -> list[str]:

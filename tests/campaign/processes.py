@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,7 @@ import onnx
 
 import treadle
 from tests.bodies.onnx_kinds import COUNTED, loop, model_of
-from tests.campaign.trial import Array, Child, Trial, outcome, rng_of, same
+from tests.campaign.trial import Array, Child, Trial, home, outcome, rng_of, same
 from tests.limited_memory import limit_memory
 from tests.models import small
 from tests.unit.frontends.tensorflow.graphs import mobile
@@ -34,16 +33,9 @@ GRAPHS = 20
 """Random graphs of a trial."""
 
 
-@cache
-def home() -> Path:
-    """Returns a folder of this process, with a cache folder that its trials share."""
-    folder = Path(tempfile.mkdtemp(prefix="treadle-campaign-"))
-    (folder / "cache").mkdir(mode=0o700)
-    return folder
-
-
 def use_cache() -> None:
-    """Lets this process have a cache folder, and compile within it."""
+    """Lets this process have a cache folder, which all trials of a worker share, and compile within it."""
+    (home() / "cache").mkdir(mode=0o700, exist_ok=True)
     os.environ |= {"TREADLE_CACHE": str(home() / "cache"), "TREADLE_OUT_OF_PROCESS": "off"}
 
 
@@ -65,14 +57,14 @@ def result(session: treadle.Session, rows: int = ROWS) -> Array:
 
 
 @cache
-def expected(rows: int = ROWS) -> bytes:
-    """Returns the bits of that, computed in a process of its own."""
+def expected() -> bytes:
+    """Returns the bits of that for ROWS rows, computed in a process of its own."""
     path, _ = products()
-    target = home() / f"expected-{rows}"
+    target = home() / "expected"
 
     def work() -> str:
         use_cache()
-        target.write_bytes(result(treadle.Session(path), rows).tobytes())
+        target.write_bytes(result(treadle.Session(path)).tobytes())
         return "ok"
 
     found = Child(work).outcome()
@@ -165,14 +157,25 @@ def kills(number: int) -> Trial:
     return Trial(f"after {delay * 1000:.0f} ms", run)
 
 
+def checked(
+    session: treadle.Session,
+    feeds: Mapping[str, Array],
+    wanted: Mapping[str, Array],
+    *,
+    timeout: float | None = None,
+) -> str:
+    """Returns the outcome of a run that should have the bits `wanted`."""
+    return "ok" if same(session.run(feeds, timeout=timeout), wanted) else "FAULT a wrong result"
+
+
 @contextlib.contextmanager
-def clients(count: int, run: Callable[[], None]) -> Iterator[list[str]]:
-    """Has threads call `run` again and again. Yields the faults that they find."""
+def clients(count: int, run: Callable[[], str]) -> Iterator[list[str]]:
+    """Has threads call `run` again and again. Yields the outcomes that are not `ok`."""
     end, faults = threading.Event(), list[str]()
 
     def work() -> None:
         while not end.is_set():
-            found = outcome(lambda: run() or "ok")
+            found = outcome(run)
             if found != "ok":
                 faults.append(found)
 
@@ -196,19 +199,15 @@ def forks(number: int) -> Trial:
     def work() -> str:
         session = treadle.Session(model, intra_op=2, inter_op=2)
         wanted = session.run(feeds)
-        with clients(count, lambda: None if same(session.run(feeds), wanted) else _raise()) as faults:
+        with clients(count, lambda: checked(session, feeds, wanted)) as faults:
             for _ in range(3):
                 time.sleep(rng.uniform(0, 0.01))
-                found = Child(lambda: "ok" if same(session.run(feeds), wanted) else "FAULT a wrong result").outcome(30)
+                found = Child(lambda: checked(session, feeds, wanted)).outcome(30)
                 if found != "ok":
                     return found if found.startswith("FAULT") else f"FAULT {found}"
         return faults[0] if faults else "ok"
 
     return Trial(f"{count} clients", lambda: Child(work).outcome())
-
-
-def _raise() -> None:
-    raise AssertionError("a wrong result")
 
 
 class _AlarmError(Exception):
@@ -241,7 +240,7 @@ def signals(number: int) -> Trial:
             except _AlarmError:
                 pass
         signal.setitimer(signal.ITIMER_REAL, 0)
-        return "ok" if same(session.run(feeds, timeout=30), wanted) else "FAULT a wrong result"
+        return checked(session, feeds, wanted, timeout=30)
 
     return Trial(f"{threads} threads", lambda: Child(work).outcome())
 
@@ -297,7 +296,7 @@ def threads(number: int) -> Trial:
             while True:
                 filled.append(mmap.mmap(-1, 1 << 20))
         del filled[-left:]
-        found = outcome(lambda: "ok" if same(session.run(feeds), wanted) else "FAULT a wrong result")
+        found = outcome(lambda: checked(session, feeds, wanted))
         resource.setrlimit(resource.RLIMIT_AS, before)
         filled.clear()
         again = session.run(feeds)
@@ -316,7 +315,7 @@ def quotas(number: int) -> Trial:
         session = treadle.Session(model)
         wanted = session.run(feeds, intra_op=1, inter_op=1)
         every = sorted(os.sched_getaffinity(0))
-        with clients(2, lambda: None if same(session.run(feeds), wanted) else _raise()) as faults:
+        with clients(2, lambda: checked(session, feeds, wanted)) as faults:
             for _ in range(20):
                 os.sched_setaffinity(0, rng.sample(every, rng.randrange(1, len(every) + 1)))
                 if rng.random() < 0.7:

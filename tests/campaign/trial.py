@@ -6,9 +6,11 @@ import os
 import random
 import selectors
 import signal
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,12 @@ class Trial:
 
     label: str
     run: Callable[[], str]
+
+
+@cache
+def home() -> Path:
+    """Returns a folder of this process and its children, which is removed when the worker has ended."""
+    return Path(tempfile.mkdtemp())
 
 
 def rng_of(kind: str, number: int) -> random.Random:
