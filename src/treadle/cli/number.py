@@ -1,4 +1,4 @@
-"""The type of options that take a positive number."""
+"""The types of options that take a number."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ MOST_SECONDS = 1e6
 """The most seconds that a command measures."""
 
 
-class Positive(click.FloatRange):
-    """A number above 0, and at most `most` if that is given; FloatRange alone accepts nan."""
-
-    def __init__(self, most: float | None = None) -> None:
-        """Take numbers up to `most`."""
-        super().__init__(min=0, max=most, min_open=True)
+class Number(click.FloatRange):
+    """A number in a range; FloatRange alone accepts nan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number. Raises click.BadParameter."""
@@ -24,3 +20,11 @@ class Positive(click.FloatRange):
         if math.isnan(number):
             self.fail("wanted a number, got nan", param, ctx)
         return number
+
+
+class Positive(Number):
+    """A number above 0, and at most `most` if that is given."""
+
+    def __init__(self, most: float | None = None) -> None:
+        """Take numbers up to `most`."""
+        super().__init__(min=0, max=most, min_open=True)

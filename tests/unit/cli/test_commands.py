@@ -285,6 +285,8 @@ def test_threads_shows_each_value_with_its_source() -> None:
         (["tune", "nope.onnx"], 1, "nope.onnx"),
         (["tune", "MODEL", "--seconds", "0"], 2, "--seconds"),
         (["tune", "MODEL", "--seconds", "nan"], 2, "--seconds"),
+        (["compare", "MODEL", "--tolerance", "nan"], 2, "--tolerance"),
+        (["compare", "MODEL", "--tolerance", "-1"], 2, "--tolerance"),
         (["tune", "MODEL", "--input", "z=f32[1]"], 1, "no such input"),
         (["run", "MODEL", "--dim", "n=1", "--dim", "n=2"], 2, "given twice"),
         (["run", "MODEL", "--dim", "n=99999999999999999999"], 1, "input 'x' cannot be made up"),

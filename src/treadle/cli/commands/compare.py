@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from treadle.cli.model import ModelOptions, model_options
+from treadle.cli.number import Number
 from treadle.cli.output import print_json, shorten, table, width
 from treadle.compare.engines import compiled, onnxruntime, reference
 from treadle.compare.search import Compared, Comparison, compare
@@ -29,7 +30,7 @@ WORST = 5
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="ERROR",
     help="The largest error of floats, as a share of the largest magnitude in a tensor (default: by dtype, f32 1e-4).",
 )

@@ -12,8 +12,8 @@ import numpy as np
 
 import treadle
 from treadle.cli.model import ModelOptions, model_options
+from treadle.cli.number import MOST_SECONDS, Positive
 from treadle.cli.output import check_writable, duration, number, print_json, shape, shorten, size, table, width
-from treadle.cli.positive import MOST_SECONDS, Positive
 from treadle.cli.timeline import draw
 from treadle.tracing.chrome import write
 from treadle.tracing.record import Event

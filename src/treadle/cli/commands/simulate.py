@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from treadle.cli.model import ModelOptions, model_options
+from treadle.cli.number import Positive
 from treadle.cli.output import duration, number, print_json, table
-from treadle.cli.positive import Positive
 from treadle.codegen.target import detect
 from treadle.errors import InputError
 from treadle.tune.scaling import Scaled, last_gain, scale

@@ -10,8 +10,8 @@ import click
 
 import treadle
 from treadle.cli.model import ModelOptions, model_options, progress_bar
+from treadle.cli.number import MOST_SECONDS, Positive
 from treadle.cli.output import check_writable, duration, number, print_json, table
-from treadle.cli.positive import MOST_SECONDS, Positive
 from treadle.tune.rival import ENGINES, ONE_LEVEL
 from treadle.tune.space import grid
 from treadle.tune.sweep import Measured, Setting, Sweep

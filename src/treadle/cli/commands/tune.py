@@ -9,8 +9,8 @@ import click
 
 import treadle
 from treadle.cli.model import ModelOptions, model_options, progress_bar
+from treadle.cli.number import MOST_SECONDS, Positive
 from treadle.cli.output import check_writable, duration, number, print_json, table
-from treadle.cli.positive import MOST_SECONDS, Positive
 from treadle.codegen.target import detect
 from treadle.compile import runner_of
 from treadle.errors import InputError
