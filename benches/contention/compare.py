@@ -99,8 +99,15 @@ def loaded(model: str, share: Share) -> Iterator[list[EngineProcess]]:
         engines = [
             Engine(
                 name,
-                "benches.contention.worker:engine",
-                {"name": setting.engine, "model": model, "threads": setting.threads, "inputs": str(inputs)},
+                "benches.rivals.worker:engine",
+                {
+                    "name": setting.engine,
+                    "model": model,
+                    "threads": setting.threads,
+                    "inputs": str(inputs),
+                    "outputs": str(folder / "outputs.npz"),
+                    "precision": "f32",
+                },
                 required=name == OURS,
                 environment=setting.environment,
             )
@@ -157,7 +164,7 @@ def main() -> int:
         for share in (share for share in SHARES if share.name in wanted):
             try:
                 figures = measure(path, share, arguments.rounds, arguments.seconds)
-            except PermissionError as error:
+            except OSError as error:
                 print(f"{share.name} is left out: {error}", file=sys.stderr)
                 continue
             if share == SHARES[0]:

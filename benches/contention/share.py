@@ -12,7 +12,7 @@ from pathlib import Path
 
 _PERIOD_US = 100_000
 _MOST_SHARES, _MOST_WEIGHT = 262_144, 10_000
-"""Of control groups of version 1 and 2: other programs of the machine should take little of what the quota grants."""
+"""The most of a control group of version 1 and 2, so that other programs take little of the CPU time of the quota."""
 
 _BUSY = "while True: pass"
 _GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))

@@ -385,7 +385,7 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
 
 
 def _linear_attention(case: Case) -> list[Array]:
-    """Each head for itself, its state as a sum over the tokens so far of what is left of them."""
+    """Computes head after head. A head's state is the sum of key times value over its tokens, each decayed since."""
     q, k, v, state, factor, rate = _wide(case)
     heads, shared = case.attrs["heads"], case.attrs["shared"]
     batch, tokens, _ = q.shape
