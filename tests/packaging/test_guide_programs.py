@@ -103,6 +103,10 @@ feed = {{"input_ids": ids, "attention_mask": mask}}
 session = treadle.Session("embedder.onnx", skip_padding=True)
 """
 
+FACADE = """
+import treadle.compat.torch as torch
+x = torch.ones(2)
+"""
 CHECKPOINT = """
 import treadle.compat.torch as torch
 model = torch.nn.Linear(2, 3)
@@ -138,6 +142,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "tensorflow.md: import treadle\n": ("", "", ""),
     "pytorch.md: import treadle.compat.torch as torch\n\n": ("", "", ""),
     "pytorch.md: model.load_state_dict": (CHECKPOINT, "", ""),
+    "pytorch.md: model = torch.jit.load": (MODULE + FACADE, "assert y.tolist() == [2.0, 2.0]", "torch"),
     "pytorch.md: fast = torch.compile": (MODULE, "assert not treadle.compat.dynamo.report().fallbacks", "torch"),
     "pytorch.md: print(treadle": (MODULE, "", "torch"),
     "pytorch.md: session = treadle.Session": (MODULE, "", "torch"),

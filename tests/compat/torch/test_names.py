@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import treadle
@@ -95,7 +98,7 @@ def test_missing_names_say_what_to_use() -> None:
         (lambda: torch.sofmax, r"did you mean torch\.softmax"),
         (lambda: torch.ones(2).cuda, "treadle runs on CPUs"),
         (lambda: torch.optim, "does not train"),
-        (lambda: torch.jit.load, "TorchScript file"),
+        (lambda: torch.jit.save, "keep the source of the model"),
         (lambda: torch.profiler, r"treadle\.trace"),
         (lambda: torch.utils, "from any number of threads"),
         (lambda: torch.nn.CTCLoss, r"dir\(torch.nn\)"),
@@ -103,3 +106,14 @@ def test_missing_names_say_what_to_use() -> None:
     ):
         with pytest.raises(AttributeError, match=text):
             access()
+
+
+def test_loading_a_script_without_pytorch_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(b"PK")
+    for name in ("treadle.compat.torch.jit.loaded", "treadle.frontends.torch.methods"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="install torch"):
+        torch.jit.load(tmp_path / "model.pt")
+    with pytest.raises(ValueError, match="does not exist"):
+        torch.jit.load(tmp_path / "other.pt")

@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Iterable
 
 _INSTEAD = {
-    "load": "treadle.Session('model.pt') loads a TorchScript file where PyTorch is installed, "
-    "treadle.Session('model.onnx') an export",
     "save": "keep the source of the model, and its state_dict with torch.save",
     "optim": "treadle runs models and does not train them; train with PyTorch and convert with .numpy()",
     "autograd": "treadle runs models and does not train them",

@@ -88,6 +88,14 @@ class Importer:
             self.keep_alive(tensor)  # keeps its id unique
         return found
 
+    def own(self, tensor: torch.Tensor, path: str) -> Box:
+        """Returns a parameter or buffer of the model that has this path. Raises Unsupported as `array_of`."""
+        return self.constant(tensor, path)
+
+    def attribute(self, value: Any, path: str) -> Any:  # noqa: ARG002 - subclasses take it
+        """Returns an attribute of the model, with this path, that is no tensor."""
+        return value
+
     def _constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
         if not tensor.is_complex():
             return self.b.constant(array_of(tensor), name)

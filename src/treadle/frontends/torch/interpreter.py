@@ -205,8 +205,10 @@ class Interpreter:
         found = getattr(part.module, name)
         path = f"{part.path}.{name}" if part.path else name
         if isinstance(found, torch.Tensor):
-            return [self.importer.constant(found, path)]
-        return [Part(found, path) if isinstance(found, torch.jit.ScriptModule) else found]
+            return [self.importer.own(found, path)]
+        if isinstance(found, torch.jit.ScriptModule):
+            return [Part(found, path)]
+        return [self.importer.attribute(found, path)]
 
     def _create(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         kind = str(node.output().type())

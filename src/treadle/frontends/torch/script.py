@@ -7,13 +7,12 @@ is interpreted in place: its nodes do not depend on the code up to the wait, so 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from treadle.errors import InputError, ModelError, ModelFormatError, TreadleError
+from treadle.errors import InputError, ModelError
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
 from treadle.frontends.torch.calls import Importer
@@ -21,7 +20,7 @@ from treadle.frontends.torch.exported import names_of, unique_outputs
 from treadle.frontends.torch.frames import Part
 from treadle.frontends.torch.graphs import add_outputs, start_graph
 from treadle.frontends.torch.interpreter import Interpreter
-from treadle.frontends.torch.source import check_ops, inline
+from treadle.frontends.torch.source import check_ops, inline, readable
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.graph import Graph
 from treadle.graph.template import Form, Template
@@ -33,20 +32,9 @@ def from_script(model: Any, example_inputs: Any) -> Template:
 
     Raises UnsupportedModelError, which lists every unsupported op with its source.
     """
-    with _readable():
+    with readable():
         script = _Script(model, example_inputs)
     return Template(script.title, script.inputs, script.outputs, script.build, builds_open=True)
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Turns PyTorch's errors while reading the script into ModelFormatError."""
-    try:
-        yield
-    except TreadleError:
-        raise
-    except (RuntimeError, AttributeError, IndexError, UnicodeDecodeError) as error:
-        raise ModelFormatError(f"the script cannot be read by PyTorch: {type(error).__name__}: {error}") from error
 
 
 def _forward(module: Any) -> Any:
@@ -130,7 +118,7 @@ class _Script:
         importer = Importer(graph, faults, fx.run, defers=True)
         boxes = [Box(value, owner=f"its input {value.name!r}") for value in given]
         arguments = [_filled(argument, boxes) for argument in self._arguments]
-        with _readable():
+        with readable():
             (result,) = Interpreter(importer).graph(self._graph, [*self._self, *arguments])
         faults.raise_all(self.title)
         add_outputs(importer, [value.name for value in self.outputs], _flat(result))

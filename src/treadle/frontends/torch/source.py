@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from treadle.errors import ModelFormatError, TreadleError
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch.decompose import decomposition_of, overload_of
 from treadle.frontends.torch.python import FUNCTIONS, NUMERIC
@@ -28,6 +30,17 @@ KEEPS_NO_STATE = (
 )
 
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Turns PyTorch's errors while reading a script into ModelFormatError."""
+    try:
+        yield
+    except TreadleError:
+        raise
+    except (RuntimeError, AttributeError, IndexError, UnicodeDecodeError) as error:
+        raise ModelFormatError(f"the script cannot be read by PyTorch: {type(error).__name__}: {error}") from error
 
 
 def inline(graph: Any) -> Any:

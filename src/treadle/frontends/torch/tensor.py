@@ -55,10 +55,11 @@ class Box:
     """One tensor. Graphs only compute new values, so a write in place puts another value into the box.
 
     A view derives its value again after its `base` has changed, and writes through to it. `owner` names the owner of
-    memory that must not be written: an input, a parameter.
+    memory that must not be written: an input, a parameter. With `returns_writes`, whoever runs the program writes the
+    last value into it; copies of the box must not be written.
     """
 
-    def __init__(self, value: Held, *, owner: str = "") -> None:
+    def __init__(self, value: Held, *, owner: str = "", returns_writes: bool = False) -> None:
         self._value = value
         self._base: Box | None = None
         self._view: View | None = None
@@ -66,6 +67,7 @@ class Box:
         self._version = 0
         self._invalid = ""
         self.owner = owner
+        self._returns_writes = returns_writes
         self._may_share = False
 
     @staticmethod
@@ -121,7 +123,7 @@ class Box:
                 )
             self._base.write(self._view.back(self._base.held(), value, *self._view.rest))
             self._seen = self._base.version()
-        elif self.owner:
+        elif self.owner and not self._returns_writes:
             raise Unsupported(f"it writes into {self.owner} in place; treadle never changes it: write to a .clone()")
         self._value = value
         self._version += 1

@@ -52,11 +52,17 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 class TracedFunction(Counted):
     """A traced function or module. Arguments of another shape or dtype are traced at their first call."""
 
-    def __init__(self, function: Callable[..., Any], example: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        example: tuple[Any, ...],
+        named: dict[str, Any],
+        counts: RunCounts | None = None,
+    ) -> None:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
-        self._run_counts = RunCounts()
+        self._run_counts = counts or RunCounts()
         self._traces: LRU[tuple[Any, ...], Replay | None] = LRU(MOST_TRACES)  # None: run the function itself
         key: list[Any] = []
         if append_call_signature(example, named, key, []):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -92,37 +92,100 @@ class Module:
         """Yields the direct submodules."""
         yield from (each for _, each in self.named_children())
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yields this module and all its submodules with dotted names."""
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Yields this module and all its submodules with dotted names.
+
+        Args:
+            memo: Modules that are left out; receives those that are yielded.
+            prefix: The begin of all names.
+            remove_duplicate: Whether a module of several names is yielded once, under its first one.
+        """
+        seen = set() if memo is None else memo
+        if self in seen:
+            return
+        if remove_duplicate:
+            seen.add(self)
         yield prefix, self
         for name, each in self.named_children():
-            yield from each.named_modules(f"{prefix}.{name}" if prefix else name)
+            yield from each.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
-        """Yields this module and all its submodules."""
+        """Yields this module and all its submodules, each once."""
         yield from (each for _, each in self.named_modules())
 
-    def _named(self, matches: Callable[[Module, str, Any], bool]) -> Iterator[tuple[str, Any]]:
-        for prefix, module in self.named_modules():
+    def get_submodule(self, target: str) -> Module:
+        """Returns the submodule with a dotted name; this module for "". Raises AttributeError if there is none."""
+        found: Any = self
+        for name in filter(None, target.split(".")):
+            found = _attribute(found, name)
+            if not isinstance(found, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")  # noqa: TRY004 - as PyTorch has it
+        return cast(Module, found)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Returns the parameter with a dotted name. Raises AttributeError if there is none."""
+        path, _, name = target.rpartition(".")
+        found = _attribute(self.get_submodule(path), name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")  # noqa: TRY004 - as PyTorch has it
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Returns the buffer with a dotted name. Raises AttributeError if there is none."""
+        path, _, name = target.rpartition(".")
+        holder = self.get_submodule(path)
+        found = _attribute(holder, name)
+        if name not in holder._buffers:  # noqa: SLF001 - of its kind
+            raise AttributeError(f"`{name}` is not a buffer")
+        return cast(Tensor, found)
+
+    def _named(
+        self, matches: Callable[[Module, str, Any], bool], prefix: str, *, recurse: bool, once: bool
+    ) -> Iterator[tuple[str, Any]]:
+        """Yields the attributes of this module, or of its submodules too, for which `matches` is true."""
+        seen: set[int] = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=once) if recurse else [(prefix, self)]
+        for path, module in modules:
             for name, each in vars(module).items():
-                if matches(module, name, each):
-                    yield (f"{prefix}.{name}" if prefix else name), each
+                if matches(module, name, each) and id(each) not in seen:
+                    if once:
+                        seen.add(id(each))
+                    yield (f"{path}.{name}" if path else name), each
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Yields all parameters with dotted names."""
-        return self._named(lambda _, __, each: isinstance(each, Parameter))
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yields the parameters with dotted names.
 
-    def parameters(self) -> Iterator[Parameter]:
-        """Yields all parameters."""
-        yield from (each for _, each in self.named_parameters())
+        Args:
+            prefix: The begin of all names.
+            recurse: Whether those of submodules are among them.
+            remove_duplicate: Whether a parameter of several names is yielded once, under its first one.
+        """
+        return self._named(
+            lambda _, __, each: isinstance(each, Parameter), prefix, recurse=recurse, once=remove_duplicate
+        )
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Yields all persistent buffers with dotted names."""
-        return self._named(lambda module, name, each: name in module._buffers and each is not None)  # noqa: SLF001
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yields the parameters, each once; those of submodules too unless `recurse` is False."""
+        yield from (each for _, each in self.named_parameters(recurse=recurse))
 
-    def buffers(self) -> Iterator[Tensor]:
-        """Yields all persistent buffers."""
-        yield from (each for _, each in self.named_buffers())
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yields the persistent buffers with dotted names. The arguments are those of named_parameters()."""
+        return self._named(
+            lambda module, name, each: name in module._buffers and each is not None,  # noqa: SLF001 - of its kind
+            prefix,
+            recurse=recurse,
+            once=remove_duplicate,
+        )
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yields the persistent buffers, each once; those of submodules too unless `recurse` is False."""
+        yield from (each for _, each in self.named_buffers(recurse=recurse))
 
     def _entries(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
         """Yields what a state has of this module and its submodules, in PyTorch's order."""
@@ -243,6 +306,15 @@ class Module:
 
     def __repr__(self) -> str:
         inner = [f"({name}): " + repr(each).replace("\n", "\n  ") for name, each in self.named_children()]
-        if not inner:
-            return f"{type(self).__name__}({self.extra_repr()})"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(inner) + "\n)"
+        extra = self.extra_repr()
+        if not inner and "\n" not in extra:
+            return f"{type(self).__name__}({extra})"
+        lines = [*(extra.split("\n") if extra else ()), *inner]
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _attribute(module: Module, name: str) -> Any:
+    """Returns an attribute. Raises AttributeError with PyTorch's message if there is none."""
+    if not hasattr(module, name):
+        raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+    return getattr(module, name)
