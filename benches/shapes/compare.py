@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from benches.harness.memory import back_free_memory
 from benches.harness.outputs import REFERENCE, is_right, relative_error, saved
 from benches.harness.process import Engine, running
 from benches.harness.report import machine, parser, print_header, print_row, write_json
@@ -69,6 +70,7 @@ def serve(kind: str, count: int, threads: int) -> Figures:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         arguments = {"model": build.model(made.model), "threads": threads, "kind": kind, "folder": name}
+        back_free_memory()
         with running(engines(ENGINES, "requests", folder, arguments)) as processes:
             for process in processes:
                 found[process.name] = {**process.ready, "requests": []}

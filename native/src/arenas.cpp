@@ -24,10 +24,13 @@ Block Arenas::take(std::size_t bytes) {
         idle_.erase(std::next(large).base());
         return arena;
     }
+    Block arena;
+    const auto largest = std::ranges::max_element(idle_, {}, &Block::size);
+    if (largest != idle_.end()) arena = std::move(*largest);
     count_ -= idle_.size();
     idle_.clear();
     idle_.reserve(count_ + 1);
-    Block arena(shared_ && bytes > 0 ? round_up(bytes) : bytes);
+    arena.grow(shared_ && bytes > 0 ? round_up(bytes) : bytes);
     ++count_;
     ++allocations_;
     return arena;

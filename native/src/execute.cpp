@@ -33,7 +33,7 @@ private:
 void* prepare_memory(Worker& worker, Context& run) {
     if (!run.has_arena()) run.program.lend_arena(run);
     const std::size_t needed = run.program.scratch_bytes();
-    if (worker.scratch.size() < needed) worker.scratch = Block(needed);
+    worker.scratch.grow(needed);
     return worker.scratch.data();
 }
 

@@ -19,6 +19,19 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
+// Returns `bytes` of address space at a multiple of a huge page, or null. mmap() aligns to small pages only, so this maps
+// one huge page more and unmaps both ends.
+std::byte* map_aligned(std::size_t bytes, int protection) {
+    if (bytes > SIZE_MAX - kHugePage) return nullptr;
+    void* const raw = mmap(nullptr, bytes + kHugePage, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) return nullptr;
+    auto* const start = static_cast<std::byte*>(raw);
+    const std::size_t head = (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
+    if (head > 0) munmap(start, head);
+    if (head < kHugePage) munmap(start + head + bytes, kHugePage - head);
+    return start + head;
+}
+
 }  // namespace
 
 Block::Block(std::size_t bytes) : size_(bytes) {
@@ -28,18 +41,9 @@ Block::Block(std::size_t bytes) : size_(bytes) {
         if (data_ == nullptr) throw std::bad_alloc();
         return;
     }
-    // mmap() aligns to small pages only, so map one huge page more than needed and unmap both ends.
-    const std::size_t rounded = round_up(bytes, kHugePage);
-    if (rounded > SIZE_MAX - kHugePage) throw std::bad_alloc();
-    const std::size_t taken = rounded + kHugePage;
-    void* raw = mmap(nullptr, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (raw == MAP_FAILED) throw std::bad_alloc();
-    auto* start = static_cast<std::byte*>(raw);
-    const std::size_t head = (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
-    if (head > 0) munmap(start, head);
-    if (head < kHugePage) munmap(start + head + rounded, kHugePage - head);
-    data_ = start + head;
-    mapped_ = rounded;
+    mapped_ = round_up(bytes, kHugePage);
+    data_ = map_aligned(mapped_, PROT_READ | PROT_WRITE);
+    if (data_ == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
     madvise(data_, mapped_, MADV_HUGEPAGE);  // advice: if it is refused, only speed changes
 #endif
@@ -57,6 +61,38 @@ Block::Block(Block&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       mapped_(std::exchange(other.mapped_, 0)) {}
+
+void Block::grow(std::size_t bytes) {
+    if (bytes <= size_ || extend(bytes)) return;
+    *this = Block();  // first, so that both never exist at once
+    *this = Block(bytes);
+}
+
+#ifdef MREMAP_FIXED
+
+// Returns false, and does nothing, if it has no mapping or the kernel refuses.
+bool Block::extend(std::size_t bytes) {
+    if (mapped_ == 0) return false;
+    const std::size_t rounded = round_up(bytes, kHugePage);
+    if (rounded > mapped_) {
+        std::byte* const target = map_aligned(rounded, PROT_NONE);
+        if (target == nullptr) return false;
+        if (mremap(data_, mapped_, rounded, MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED) {
+            munmap(target, rounded);
+            return false;
+        }
+        data_ = target;
+        mapped_ = rounded;
+    }
+    size_ = bytes;
+    return true;
+}
+
+#else
+
+bool Block::extend(std::size_t) { return false; }
+
+#endif
 
 Block& Block::operator=(Block&& other) noexcept {
     std::swap(data_, other.data_);

@@ -15,8 +15,8 @@ public:
     // With `shared`, sizes are rounded up by an eighth at most: programs for sizes that grow slowly then find an arena.
     explicit Arenas(bool shared) : shared_(shared) {}
 
-    // take() returns an arena of at least `bytes`, that which was returned last if possible. Idle arenas that are too
-    // small are freed in favour of a new one. Throws std::bad_alloc.
+    // take() returns an arena of at least `bytes`, that which was returned last if possible. If all idle arenas are too
+    // small, the largest grows and the others are freed. Throws std::bad_alloc.
     Block take(std::size_t bytes);
     // put() takes an arena back. It cannot fail.
     void put(Block arena) noexcept;
@@ -24,7 +24,7 @@ public:
     std::vector<Block> drain();
     // count() returns how many arenas exist, idle and lent.
     std::size_t count() const { return count_; }
-    // allocations() returns how many arenas have been allocated so far.
+    // allocations() returns how many times an arena has been allocated or has grown.
     std::size_t allocations() const { return allocations_; }
 
 private:
