@@ -306,6 +306,22 @@ def _search_sorted(case: Case) -> Array:
     return compare(rows[..., None, :], values[..., None]).sum(-1).reshape(values.shape).astype(np.int64)
 
 
+def _spread(case: Case) -> Array:
+    """Element by element: the channel and the position of x that each element of the result comes from."""
+    (x,), strides = case.inputs, case.attrs["strides"]
+    begins, ends = case.attrs["begins"], case.attrs["ends"]
+    part = x.shape[1] // int(np.prod(strides))
+    sides = zip(x.shape[2:], strides, begins, ends, strict=True)
+    sizes = [size * stride - begin - end for size, stride, begin, end in sides]
+    y = np.empty((x.shape[0], case.attrs["channels"], *sizes), x.dtype)
+    for channel, *at in np.ndindex(*y.shape[1:]):
+        wide = [place + begin for place, begin in zip(at, begins, strict=True)]
+        number = int(np.ravel_multi_index([w % s for w, s in zip(wide, strides, strict=True)], strides))
+        source = (number * part + channel, *(w // s for w, s in zip(wide, strides, strict=True)))
+        y[(slice(None), channel, *at)] = x[(slice(None), *source)]
+    return y
+
+
 def _pick_channels(case: Case) -> Array:
     starts = np.cumsum([0, *(x.shape[1] for x in case.inputs)])
     return np.concatenate(case.inputs, axis=1)[:, [starts[number] + channel for number, channel in case.attrs["picks"]]]
@@ -453,6 +469,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "gather_reduce": _gather_reduce,
     "search_sorted": _search_sorted,
     "pick_channels": _pick_channels,
+    "spread": _spread,
     "transpose": lambda case: case.inputs[0],
     "reduce_sum": lambda case: case.inputs[0],
     "reduce_max": lambda case: np.full(case.inputs[0].shape[0], -np.inf),

@@ -66,6 +66,7 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "reverse_sequence": {"time_axis": AXIS, "batch_axis": AXIS},
     "roi_align": {"rows": COUNT, "columns": COUNT, "samples": EXTRA},
     "shape": {"start": INDEX, "end": INDEX},
+    "spread": {"strides": COUNT, "channels": COUNT, "begins": EXTRA, "ends": EXTRA},
     "split": {"axis": AXIS, "parts": COUNT},
     "transpose": {"perm": AXIS},
     "trees": {"targets": COUNT},

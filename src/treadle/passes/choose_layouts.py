@@ -24,6 +24,7 @@ from treadle.passes.lower.conv.few_outputs.lower import has_few_outputs
 from treadle.passes.lower.conv.lower import blocked_output, reads_plain
 from treadle.passes.lower.expr import is_native, may_fail
 from treadle.passes.lower.resize import can_resize_blocked
+from treadle.passes.lower.spread import can_spread_blocked
 from treadle.plan.target import Target
 
 _BLOCKED_AS_F32 = (f32, bf16, i32, u8, i8)
@@ -184,6 +185,8 @@ def _moves_blocks(node: Node, out: Value, block: int) -> bool:
     if node.op == "concat":
         shapes = [value.static_shape for value in node.inputs if value is not None]
         return node.attrs["axis"] >= 1 and can_concat_blocked(shapes, block, node.attrs["axis"])
+    if node.op == "spread":
+        return can_spread_blocked(node, block) and out.dtype in (f32, f64, bf16)
     return node.op == "resize" and can_resize_blocked(node)
 
 

@@ -12,19 +12,22 @@ from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
+from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.base import PassContext
-from treadle.passes.match import Edit, Rules, sweep
+from treadle.passes.match import Edit, Rules, produced_by, sweep
 from treadle.records import dataclass
 
 Array = np.ndarray[Any, Any]
 
 
 class ExpandConvTranspose:
-    """%y = conv_transpose(%x, %w, %b) strides=(s, s)  ->  %c = conv(%x, %w', %b') strides=(1, 1); %y = %c with every
-    s * s channels as a square of pixels
+    """%y = conv_transpose(%x, %w, %b) strides=(s, s)  ->  %c = conv(%x, %w', %b') strides=(1, 1);
+    %y = spread(%c) strides=(s, s)
 
-    What the pads take away is sliced off, unless the pads of the convolution can leave it out. Weights that are not
-    constant are rearranged in the graph.
+    What the pads take away is sliced off, unless the pads of the convolution can leave it out. Channels fill whole
+    vectors where that at most doubles them, so that they can be spread in blocks. Scalar ops behind the spread go in
+    front of it, where the convolution takes them. In groups, and with weights that are not constant, a transpose
+    spreads the channels; such weights are rearranged in the graph.
     """
 
     name = "expand_conv_transpose"
@@ -74,6 +77,11 @@ class _Axis:
         return ceil_div(self.out + self.crop, self.stride)
 
     @property
+    def rest(self) -> int:
+        """How many places of the convolution's last position are not part of y."""
+        return self.positions * self.stride - self.crop - self.out
+
+    @property
     def pads(self) -> tuple[int, int]:
         """The pads of the convolution."""
         return self.last, self.positions - self.size + self.taps - 1 - self.last
@@ -99,20 +107,63 @@ def _expand(node: Node, edit: Edit) -> Value | None:
     pads = tuple(axis.pads[end] for end in (0, 1) for axis in axes)
     if any(is_expression(pad) or pad < 0 for pad in pads):
         return None
-    spread = elements(strides)
-    inputs = [x, _weights(w, node.attrs["groups"], axes, edit)]
-    if bias is not None:
-        inputs.append(_repeated(bias, spread, edit))
     attrs = {
         "strides": (1,) * len(axes),
         "pads": pads,
         "dilations": (1,) * len(axes),
         "groups": node.attrs["groups"],
     }
-    found = edit.add("conv", inputs, attrs, name=node.name)
-    if spread > 1:
+    parts = elements(strides)
+    if parts > 1 and _can_be_in_parts(node, axes):
+        assert w.data is not None, "they are constant"
+        inputs = _in_parts(w.data, None if bias is None else bias.data, axes, edit)
+        found = edit.add("conv", [x, *inputs], attrs, name=node.name)
+        begins, ends = (axis.crop for axis in axes), (axis.rest for axis in axes)
+        cut = {"begins": tuple(begins), "ends": tuple(ends)}
+        return edit.add("spread", [found], {"strides": strides, "channels": channels, **cut})
+    inputs = [_weights(w, node.attrs["groups"], axes, edit)]
+    if bias is not None:
+        inputs.append(_repeated(bias, parts, edit))
+    found = edit.add("conv", [x, *inputs], attrs, name=node.name)
+    if parts > 1:
         found = _spread(found, (batch, channels), axes, edit)
     return _cropped(found, axes, edit)
+
+
+def _can_be_in_parts(node: Node, axes: list[_Axis]) -> bool:
+    """Whether channels of the convolution of `node` can be in parts for the places of a stride, and what is cut off of
+    its result is a number."""
+    are_constant = all(value is None or value.data is not None for value in node.inputs[1:])
+    return are_constant and node.attrs["groups"] == 1 and not any(is_expression(axis.rest) for axis in axes)
+
+
+def _in_parts(w: Array, bias: Array | None, axes: list[_Axis], edit: Edit) -> list[Value]:
+    """w [C, M, *kernel] as [strides * M', C, *taps] and the bias, repeated: M' is M, or more to fill vectors."""
+    inner, channels = w.shape[:2]
+    lanes = edit.target.lanes(dtypes.from_numpy(w.dtype))
+    spare = -channels % lanes if 2 * channels >= lanes else 0
+    places = elements(tuple(axis.stride for axis in axes))
+    parts = _rearranged(w, 1, axes).reshape(channels, places, inner, -1).swapaxes(0, 1)
+    filled = np.pad(parts, ((0, 0), (0, spare), (0, 0), (0, 0)))
+    shape = (places * (channels + spare), inner, *(axis.taps for axis in axes))
+    factors = [edit.constant(filled.reshape(shape), name=edit.node.operand(1).name)]
+    if bias is not None:
+        factors.append(edit.constant(np.tile(np.pad(bias, (0, spare)), places)))
+    return factors
+
+
+def _before_spread(node: Node, edit: Edit) -> Value | None:
+    """relu(spread(c)) -> spread(relu(c)), for scalar ops of one value."""
+    values = [value for value in node.inputs if value is not None]
+    spreads = [value for value in values if produced_by(value, "spread") is not None]
+    if len(spreads) != 1 or len(spreads[0].users) > 1 or edit.graph.is_output(spreads[0]):
+        return None
+    others = [value.data for value in values if value is not spreads[0]]
+    spread = spreads[0].producer
+    if spread is None or any(data is None or data.size != 1 or data.ndim > 1 for data in others):
+        return None
+    inner = edit.again([spread.operand(0) if value is spreads[0] else value for value in node.inputs])[0]
+    return edit.add("spread", [inner], dict(spread.attrs))
 
 
 def _weights(w: Value, groups: int, axes: list[_Axis], edit: Edit) -> Value:
@@ -179,4 +230,4 @@ def _cropped(found: Value, axes: list[_Axis], edit: Edit) -> Value:
     return edit.add("slice", [found, *(edit.sizes(tuple(numbers)) for numbers in (begins, ends, over, steps))])
 
 
-_RULES: Rules = {"conv_transpose": (_expand,)}
+_RULES: Rules = {"conv_transpose": (_expand,), **dict.fromkeys((*SCALAR_OPS, "cast"), (_before_spread,))}

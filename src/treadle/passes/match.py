@@ -31,6 +31,7 @@ class Edit:
         self.node = node
         self.nodes: list[Node] = []
         self.math: Math = context.math
+        self.target = context.target
 
     def add(
         self, op: str, inputs: Sequence[Value | None], attrs: dict[str, Any] | None = None, name: str = ""

@@ -272,6 +272,8 @@ TYPICAL: dict[str, tuple[Callable[[Any], tuple[str, Attrs, tuple[Info | None, ..
                                                 known(1, 3, s.width, s.height * 3))), "[1, 3, width, 3*height]", ()),
     "depth_to_space": (lambda s: ("depth_to_space", {"block": 2, "mode": "DCR"}, (of(s.batch, 8, s.height, s.width),)),
                        "[batch, 2, 2*height, 2*width]", ()),
+    "spread": (lambda s: ("spread", {"strides": (2, 3), "channels": 6, "begins": (1, 0), "ends": (0, 2)},
+                          (of(s.batch, 48, s.height, s.width),)), "[batch, 6, 2*height - 1, 3*width - 2]", ()),
     "trilu": (lambda s: ("trilu", {"upper": True}, (of(s.length, s.length), scalar(1))), "[length, length]", ()),
     "batch_norm": (lambda s: ("batch_norm", {}, (of(s.batch, 8, s.height), of(8), of(8), of(8), of(8))),
                    "[batch, 8, height]", ()),

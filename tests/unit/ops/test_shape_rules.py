@@ -13,6 +13,7 @@ WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 CONV = {**WINDOW, "groups": 1}
 POOL = {**WINDOW, "kernel": (3, 3), "ceil_mode": False}
 PRODUCT = {"transpose_a": False, "transpose_b": False}
+SPREAD = {"strides": (4,), "begins": (0,), "ends": (0,)}
 RESIZE = {"mode": "linear", "coordinate_mode": "half_pixel"}
 RELU = Expr((dtypes.f32,), (Step("relu", (0,), dtypes.f32),), (1,))
 
@@ -105,6 +106,11 @@ FAULTS = [
     ("einsum", {"equation": "ij->iz"}, (of(2, 3),), "must name axes of the operands"),
     ("einsum", {"equation": "i,j"}, (of(2),), "has 2 operands, got 1"),
     ("depth_to_space", {"block": 2, "mode": "DCR"}, (of(1, 6, 2, 2),), "6 channels, which 2 * 2 does not divide"),
+    ("spread", {**SPREAD, "channels": 3}, (of(1, 8, 5),), "8 channels, which are not 4 times 3 or more"),
+    ("spread", {**SPREAD, "channels": 2}, (of(1, 8, 5, 5),), "an axis for each of 1 strides"),
+    ("spread", {**SPREAD, "channels": 2}, (of(8, 5),), "x must have rank 3 or more"),
+    ("spread", {**SPREAD, "channels": 2, "ends": (4,)}, (of(1, 8, 5),), "ends must be in 0..strides (exclusive)"),
+    ("spread", {**SPREAD, "channels": 2, "begins": (3,), "ends": (3,)}, (of(1, 8, 1),), "must leave something"),
     ("trilu", {"upper": True}, (of(4),), "x must have rank 2 or more"),
 ]  # fmt: skip
 

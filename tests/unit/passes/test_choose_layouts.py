@@ -170,6 +170,17 @@ def test_a_resize_without_blocked_kernel_is_row_major(graph: Graph) -> None:
     assert graph.nodes[2].output.layout is None
 
 
+@pytest.mark.parametrize(("given", "channels"), [(32, 8), (32, 6), (16, 4), (24, 6)])
+def test_a_spread_of_parts_that_fill_blocks_follows_its_operand(given: int, channels: int) -> None:
+    """The blocks here have 4 channels: 24 are in parts of 6."""
+    w = Writer()
+    x = w.conv(w.input(1, 3, 4, 4), (3, given))
+    spread = w.op("spread", x, strides=(2, 2), channels=channels, begins=(0, 0), ends=(0, 0))
+    graph = chosen(w.done(w.conv(spread, (channels, 8))))
+    between = [] if given % 16 == 0 else ["reorder"]
+    assert [node.op for node in graph.nodes][: 3 + 2 * len(between)] == ["conv", *between, "spread", *between, "conv"]
+
+
 def test_convolutions_without_blocked_kernel_stay_row_major() -> None:
     """Computed weights, and groups of odd width, are served by the plain kernel."""
     w = Writer()

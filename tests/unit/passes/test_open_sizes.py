@@ -248,7 +248,7 @@ CASES: dict[str, tuple[Build, Sequence[Pass], str]] = {
     "expand_conv_transpose": (
         enlarged,
         [ExpandConvTranspose()],
-        "conv reshape transpose reshape slice conv reshape transpose reshape slice",
+        "conv spread conv spread",
     ),
     "expand_einsum": (
         einsums,

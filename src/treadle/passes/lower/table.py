@@ -52,6 +52,7 @@ from treadle.passes.lower.sizes import lower_sizes
 from treadle.passes.lower.slice import lower_slice
 from treadle.passes.lower.softmax import lower_softmax
 from treadle.passes.lower.split import lower_split
+from treadle.passes.lower.spread import lower_spread
 from treadle.passes.lower.top_k import lower_top_k
 from treadle.passes.lower.transpose import lower_transpose
 from treadle.passes.lower.trees import lower_trees
@@ -79,6 +80,7 @@ LOWERINGS: dict[str, Lowering] = {
     "tile": lower_tile,
     "depth_to_space": lower_depth_to_space,
     "space_to_depth": lower_space_to_depth,
+    "spread": lower_spread,
     "reshape": lower_reshape,
     "flatten": lower_reshape,
     "squeeze": lower_reshape,

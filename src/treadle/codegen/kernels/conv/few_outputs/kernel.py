@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
-from treadle.codegen.emit.memory import lane_mask, load, load_masked, store_masked
+from treadle.codegen.emit.memory import lane_mask, load, store_masked
 from treadle.codegen.emit.ranges import taps_inside
 from treadle.codegen.emit.types import I64
 from treadle.codegen.emit.vectors import constant, lane_sums, multiply_add, splat
@@ -53,11 +53,10 @@ class _Row:
 @dataclass(frozen=True, slots=True)
 class _Taps:
     """Where a row of the kernel meets a block of channels: the addresses of its first column in x, for the first pixel
-    of a block, and of its weights; how many lanes are channels."""
+    of a block, and of its weights."""
 
     x: ir.Value
     weights: ir.Value
-    lanes: int
 
 
 _Add = Callable[[_Taps, "list[ir.Value]"], "list[ir.Value]"]
@@ -118,21 +117,26 @@ class _Rows:
         origin = k.add(k.mul(k.mul(row.image, args.blocks), self.x_block), corner)
         weights_row = spec.kernel[1] * spec.outputs * spec.lanes
 
-        def of_block(block: Index, lanes: int, sums: list[ir.Value]) -> list[ir.Value]:
+        def of_block(block: Index, sums: list[ir.Value]) -> list[ir.Value]:
             with loop(k, *rows, carry=sums, name="tap") as tap:
                 down = k.mul(tap.index, k.mul(self.x_row, spec.dilations[0]))
                 x = k.at(k.pointer(1), k.add(k.add(origin, k.mul(block, self.x_block)), down), spec.dtype)
                 number = k.add(k.mul(block, spec.kernel[0]), tap.index)
                 weights = k.at(k.pointer(2), k.mul(number, weights_row), spec.dtype)
-                tap.next(*add(_Taps(x, weights, lanes), tap.carry))
+                tap.next(*add(_Taps(x, weights), tap.carry))
             return tap.carry
 
-        is_cut = spec.last_lanes < spec.lanes
-        whole = k.sub(args.blocks, 1) if is_cut else args.blocks
-        zeros = [constant(spec.dtype, 0.0, spec.lanes)] * count
-        with loop(k, 0, whole, carry=zeros, name="block") as block:
-            block.next(*of_block(block.index, spec.lanes, block.carry))
-        return of_block(whole, spec.last_lanes, block.carry) if is_cut else block.carry
+        none = constant(spec.dtype, 0.0, spec.lanes)
+        sums, whole = [none] * count, args.blocks
+        if spec.last_lanes < spec.lanes:
+            # The last block first: then what its spare lanes hold can be dropped from the sums. Loads of some lanes
+            # alone take several times as long where caches miss (Zen 5).
+            whole = k.sub(args.blocks, 1)
+            mask = lane_mask(k, spec.last_lanes, spec.lanes)
+            sums = [k.b.select(mask, value, none) for value in of_block(whole, sums)]
+        with loop(k, 0, whole, carry=sums, name="block") as block:
+            block.next(*of_block(block.index, block.carry))
+        return block.carry
 
     def _add_columns(self, taps: _Taps, sums: list[ir.Value]) -> list[ir.Value]:
         """Returns `sums`, of all pixels for one output after the other, plus the products of a row of the kernel."""
@@ -153,11 +157,7 @@ class _Rows:
 
     def _pixel(self, taps: _Taps, at: Index) -> ir.Value:
         """Returns the channels of the pixel that lies `at` elements behind the first one."""
-        k, spec = self.k, self.spec
-        if taps.lanes == spec.lanes:
-            return load(k, taps.x, at, spec.dtype, spec.lanes)
-        mask = lane_mask(k, taps.lanes, spec.lanes)
-        return load_masked(k, taps.x, at, spec.dtype, mask, constant(spec.dtype, 0.0, spec.lanes))
+        return load(self.k, taps.x, at, self.spec.dtype, self.spec.lanes)
 
     def _factors(self, taps: _Taps, column: Index) -> list[ir.Value]:
         """Returns the weights of a column of the kernel, a vector an output."""
