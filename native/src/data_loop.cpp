@@ -109,8 +109,7 @@ private:
     void bind() {
         if (loop_.is_counted) sizes_[loop_.body_sizes] = iteration_;
         if (binding_ != nullptr && bound_sizes_ == sizes_) {
-            if (moving_) loop_.body->cap(*moving_);
-            if (moving_ || loop_.body->is_current(*kept_binding_)) return;
+            if (moving_ ? loop_.body->refresh(*moving_) : loop_.body->is_current(*kept_binding_)) return;
         }
         part_.reset();
         if (binding_ != nullptr) moving_ = loop_.body->move(std::move(moving_), sizes_);

@@ -55,12 +55,34 @@ std::shared_ptr<const DataStage::Binding> DataStage::bind(std::span<const std::i
     return found;
 }
 
+// Finds the entry for the sizes and puts it first. Under context_mutex().
+std::list<DataStage::Entry>::iterator DataStage::use(std::span<const std::int64_t> sizes) {
+    const auto entry = std::ranges::find_if(entries_, [&](const Entry& e) { return std::ranges::equal(e.sizes, sizes); });
+    if (entry != entries_.end()) entries_.splice(entries_.begin(), entries_, entry);
+    return entry;
+}
+
 std::shared_ptr<const DataStage::Binding> DataStage::find(std::span<const std::int64_t> sizes) {
     const std::lock_guard lock(context_mutex());
-    const auto entry = std::ranges::find_if(entries_, [&](const Entry& e) { return std::ranges::equal(e.sizes, sizes); });
-    if (entry == entries_.end()) return nullptr;
-    entries_.splice(entries_.begin(), entries_, entry);
-    return entry->binding;
+    const auto entry = use(sizes);
+    return entry == entries_.end() ? nullptr : entry->binding;
+}
+
+// Notes that a run has these sizes; false if that was noted already, or a binding is kept.
+bool DataStage::note(std::span<const std::int64_t> sizes) {
+    Entry last;  // destroyed without the lock
+    const std::lock_guard lock(context_mutex());
+    if (use(sizes) != entries_.end()) return false;
+    add(sizes, nullptr, last);
+    return true;
+}
+
+// Adds an entry. Moves the one that was not used for longest, if there are too many, to `last`. Under context_mutex().
+void DataStage::add(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding, Entry& last) {
+    entries_.push_front({{sizes.begin(), sizes.end()}, std::move(binding)});
+    if (entries_.size() <= kMostBindings) return;
+    last = std::move(entries_.back());
+    entries_.pop_back();
 }
 
 std::shared_ptr<const DataStage::Binding> DataStage::from_sources(std::span<const std::int64_t> sizes) const {
@@ -95,10 +117,12 @@ bool DataStage::keep(std::span<const std::int64_t> sizes, const std::shared_ptr<
     Entry last;  // destroyed without the lock
     const std::lock_guard lock(context_mutex());
     if (!comes_from_source(*binding)) return false;
-    entries_.push_front({{sizes.begin(), sizes.end()}, binding});
-    if (entries_.size() <= kMostBindings) return true;
-    last = std::move(entries_.back());
-    entries_.pop_back();
+    if (const auto noted = use(sizes); noted != entries_.end()) {
+        std::swap(noted->binding, last.binding);
+        noted->binding = binding;
+    } else {
+        add(sizes, binding, last);
+    }
     return true;
 }
 
@@ -125,61 +149,70 @@ void DataStage::cap(const Binding& binding) {
 
 std::unique_ptr<DataStage::Moving> DataStage::move(std::unique_ptr<Moving> moving,
                                                    std::span<const std::int64_t> sizes) {
+    std::unique_ptr<Moving> replaced;  // destroyed without the lock
     {
         const std::lock_guard lock(context_mutex());
-        if (sources_.empty() || !sources_.front().source.hosts.empty()) return nullptr;
+        if (sources_.empty()) return nullptr;
+        if (moving && !comes_from_source(moving->binding)) replaced = std::move(moving);
         if (!moving) moving = std::move(idle_moving_);
-        const Source& source = sources_.front().source;  // later ones do not change what served a size
+        const Numbered& first = sources_.front();  // later ones do not change what served a size
         if (!moving) {
             moving = std::make_unique<Moving>();
-            moving->program_template = source.program_template;
-            moving->order = source.order;
-            moving->ranks = source.ranks;
+            moving->source = first.source;
             moving->binding.source = 0;
+            moving->binding.generation = first.generation;
         }
-        moving->binding.max_workers = source.max_workers;
+        moving->binding.max_workers = first.source.max_workers;
     }
     Binding& binding = moving->binding;
-    const ProgramTemplate& made_by = *moving->program_template;
+    const Source& source = moving->source;
+    const ProgramTemplate& made_by = *source.program_template;
     std::vector<std::int64_t> symbols;
-    for (const std::size_t size : moving->order) symbols.push_back(sizes[size]);
+    for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
     try {
         const ProgramTemplate::Sizes& slots = made_by.evaluate(moving->rebinding, symbols);
-        set_shapes(binding, made_by.requested(slots), moving->ranks);
+        set_shapes(binding, made_by.requested(slots), source.ranks);
+        std::vector<HostCall> hosts = make_hosts(made_by, slots, source.hosts);
         if (!binding.program) {
-            binding.program = made_by.bind(moving->rebinding, {}, binding.max_workers);
-        } else if (!made_by.rebind(moving->rebinding, *binding.program, {}, binding.max_workers)) {
+            binding.program = made_by.bind(moving->rebinding, {}, binding.max_workers, hosts);
+        } else if (!made_by.rebind(moving->rebinding, *binding.program, {}, binding.max_workers, hosts)) {
             return nullptr;
         }
     } catch (const BindingFailure&) {
         return nullptr;
     }
-    return moving;
+    return is_current(binding) ? std::move(moving) : nullptr;
 }
 
-void DataStage::cap(Moving& moving) const {
+bool DataStage::refresh(Moving& moving) const {
     Binding& binding = moving.binding;
     {
         const std::lock_guard lock(context_mutex());
-        if (sources_.front().source.max_workers == binding.max_workers) return;
+        if (!comes_from_source(binding)) return false;
+        if (sources_.front().source.max_workers == binding.max_workers) return true;
         binding.max_workers = sources_.front().source.max_workers;
     }
     binding.program->set_caps(binding.max_workers);
+    return true;
 }
 
 void DataStage::put_back(std::unique_ptr<Moving> moving) {
     const std::lock_guard lock(context_mutex());
-    idle_moving_.swap(moving);
+    if (moving == nullptr || comes_from_source(moving->binding)) idle_moving_.swap(moving);
 }
 
 void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
                     std::span<void* const> outputs) {
-    const std::shared_ptr<const Binding> binding = bind(sizes);
+    std::shared_ptr<const Binding> kept = find(sizes);
+    std::unique_ptr<Moving> moving = !kept && note(sizes) ? move(nullptr, sizes) : nullptr;
+    if (!kept && !moving) kept = bind(sizes);
+    const Binding& binding = moving ? moving->binding : *kept;
     std::vector<void*> bound(operands.begin(), operands.end());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-        place(*binding, i, *static_cast<SizedMemory*>(outputs[i]), bound);
+        place(binding, i, *static_cast<SizedMemory*>(outputs[i]), bound);
     }
-    Part(*binding->program).run(bound);
+    Part(*binding.program).run(bound);
+    if (moving) put_back(std::move(moving));
 }
 
 void DataStage::place(const Binding& binding, std::size_t output, SizedMemory& made, std::vector<void*>& bound) const {
@@ -203,13 +236,15 @@ void DataStage::add(Source source) {
 }
 
 void DataStage::replace(std::size_t number, Source source) {
-    std::list<Entry> forgotten;  // destroyed without the lock
+    std::list<Entry> forgotten;  // destroyed without the lock, like the next one
+    std::unique_ptr<Moving> moved;
     const std::lock_guard lock(context_mutex());
     std::swap(sources_.at(number).source, source);
     ++sources_[number].generation;
+    if (number == 0) moved = std::move(idle_moving_);
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const auto next = std::next(entry);
-        if (entry->binding->source == static_cast<std::ptrdiff_t>(number)) {
+        if (entry->binding && entry->binding->source == static_cast<std::ptrdiff_t>(number)) {
             forgotten.splice(forgotten.end(), entries_, entry);
         }
         entry = next;
@@ -219,7 +254,9 @@ void DataStage::replace(std::size_t number, Source source) {
 std::vector<std::shared_ptr<const DataStage::Binding>> DataStage::kept() const {
     std::vector<std::shared_ptr<const Binding>> bindings;
     const std::lock_guard lock(context_mutex());
-    for (const Entry& entry : entries_) bindings.push_back(entry.binding);
+    for (const Entry& entry : entries_) {
+        if (entry.binding) bindings.push_back(entry.binding);
+    }
     return bindings;
 }
 

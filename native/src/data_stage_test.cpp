@@ -84,6 +84,16 @@ void run_and_check(Program& program, Team& team, std::int64_t size) {
     for (std::size_t i = 0; i < cells.size(); ++i) CHECK_EQUAL(cells[i] + 1, found[i]);
 }
 
+// A source whose only step runs the stage `inner`. `made` is called whenever a binding of it is made.
+DataStage::Source source_of(const std::shared_ptr<DataStage>& inner, std::function<void()> made = [] {}) {
+    const MakeHost maker = stage_maker(inner, {});
+    const MakeHost told = [maker, made = std::move(made)](std::vector<std::int64_t> args) {
+        made();
+        return maker(std::move(args));
+    };
+    return {increments(nullptr), {0}, {std::nullopt}, {}, {told}};
+}
+
 }  // namespace
 
 TREADLE_TEST_WORKERS(a_stage_binds_its_template_to_each_size) {
@@ -99,6 +109,23 @@ TREADLE_TEST_WORKERS(a_stage_binds_its_template_to_each_size) {
         for (const std::int64_t size : {5, 1, 1000}) run_and_check(*program, team, size);
     }
     CHECK_EQUAL(0, misses);
+}
+
+TREADLE_TEST_WORKERS(sizes_that_come_again_get_a_binding_of_their_own) {
+    Team team("t", {workers, workers});
+    const auto inner = stage_of([](auto) { return nullptr; });
+    inner->add({increments(), {0}, {1}, {}});
+    const std::shared_ptr<DataStage> outer = stage_of([](auto) { return nullptr; });
+    int made = 0;
+    outer->add(source_of(inner, [&] { ++made; }));
+    const auto program = running(outer);
+    for (std::int64_t size = 1; size <= 100; ++size) run_and_check(*program, team, size);
+    CHECK_EQUAL(100, made);  // each time its steps get other arguments
+    for (int turn = 0; turn < 3; ++turn) run_and_check(*program, team, 100);
+    CHECK_EQUAL(101, made);
+    outer->replace(0, source_of(inner, [&] { made += 1000; }));
+    run_and_check(*program, team, 101);
+    CHECK_EQUAL(1101, made);  // the one that was moved belonged to the former source
 }
 
 TREADLE_TEST(a_stage_asks_once_for_sizes_that_no_template_serves) {
@@ -183,16 +210,6 @@ TREADLE_TEST(a_stage_keeps_the_bindings_used_last) {
     }
     CHECK(binding != stage->bind(first));
     CHECK_EQUAL(binding->program->id(), stage->bind(first)->program->id());
-}
-
-// A source whose only step runs the stage `inner`. `made` is called whenever a binding of it is made.
-DataStage::Source source_of(const std::shared_ptr<DataStage>& inner, std::function<void()> made = [] {}) {
-    const MakeHost maker = stage_maker(inner, {});
-    const MakeHost told = [maker, made = std::move(made)](std::vector<std::int64_t> args) {
-        made();
-        return maker(std::move(args));
-    };
-    return {increments(nullptr), {0}, {std::nullopt}, {}, {told}};
 }
 
 TREADLE_TEST_WORKERS(a_binding_of_a_source_that_was_replaced_meanwhile_is_made_again) {

@@ -164,8 +164,7 @@ void Program::add_steps(std::span<const StepRef> steps) {
         if ((step.kernel != nullptr) == (step.host != nullptr)) {
             reject(entry("step", i), "wanted either a non-null kernel address or a callable");
         }
-        steps_.push_back({step.kernel, step.host != nullptr ? std::move(*step.host) : HostCall(), nullptr, pointers,
-                          step.pointers.size(), 1});
+        steps_.push_back({step.kernel, HostCall(), nullptr, pointers, step.pointers.size(), 1});
         args += step.args.size();
         pointers += step.pointers.size();
     }
@@ -190,6 +189,7 @@ void Program::set_steps(std::span<const StepRef> steps) {
         }
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
         add_pointers(i, spec.pointers);
+        if (spec.host != nullptr) step.host = std::move(*spec.host);
         step.args = args;
         step.chunks = spec.chunks;
         step_costs_[i] = spec.cost_ns;

@@ -159,10 +159,10 @@ const ProgramTemplate::Sizes& ProgramTemplate::evaluate(Rebinding& rebinding,
 }
 
 bool ProgramTemplate::rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs,
-                             std::span<const int> max_workers) const {
+                             std::span<const int> max_workers, std::span<HostCall> hosts) const {
     Parts& parts = rebinding.parts_;
     program.prefetch();
-    compute(parts, rebinding.sizes_, outputs, max_workers, {});
+    compute(parts, rebinding.sizes_, outputs, max_workers, hosts);
     return program.renumber(parts.steps, parts.tasks, parts.buffers, parts.arena_bytes, parts.scratch_bytes);
 }
 

@@ -49,13 +49,11 @@ public:
         std::vector<int> max_workers;
         std::vector<MakeHost> hosts = {};
     };
-    // Moving is a binding that a loop binds to the sizes of one iteration after another.
+    // Moving is a binding that is bound to one combination of sizes after another.
     struct Moving {
         Binding binding;
         ProgramTemplate::Rebinding rebinding;
-        std::shared_ptr<const ProgramTemplate> program_template;
-        std::vector<std::size_t> order;
-        std::vector<std::optional<std::size_t>> ranks;
+        Source source;
     };
     // Miss is called where no source serves the sizes. It adds one and returns null, or returns a binding.
     using Miss = std::function<std::shared_ptr<const Binding>(std::span<const std::int64_t> sizes)>;
@@ -67,14 +65,16 @@ public:
     // function for misses throws, and std::logic_error if it has made none.
     std::shared_ptr<const Binding> bind(std::span<const std::int64_t> sizes);
     // run() runs the program for the sizes as a part of the run around the calling step. `operands` are its inputs,
-    // `outputs` the SizedMemory of each output.
+    // `outputs` the SizedMemory of each output. Sizes that it meets for the first time get a binding that is moved, if
+    // there is one; those that it meets again get one that is kept.
     void run(std::span<const std::int64_t> sizes, std::span<void* const> operands, std::span<void* const> outputs);
-    // move() binds `moving`, which move() has returned before and no run uses, to the sizes and returns it. Null stands
-    // for the one that put_back() has kept, or a new one. Returns null if that is not possible; the caller then uses
-    // bind().
+    // move() binds `moving`, which move() has returned before and no run uses, to the sizes and returns it. Null, and one
+    // whose source was replaced, stand for the one that put_back() has kept, or a new one. Returns null if that is not
+    // possible; the caller then uses bind().
     std::unique_ptr<Moving> move(std::unique_ptr<Moving> moving, std::span<const std::int64_t> sizes);
-    // cap() sets the caps in force for a binding that move() has returned, which set_caps() does not reach.
-    void cap(Moving& moving) const;
+    // refresh() sets the caps in force for a binding that move() has returned, which set_caps() does not reach. Returns
+    // false if its source was replaced: the caller then moves it again.
+    bool refresh(Moving& moving) const;
     // put_back() keeps the binding, which may be null, for a later move().
     void put_back(std::unique_ptr<Moving> moving);
     void add(Source source);
@@ -104,14 +104,17 @@ public:
 private:
     struct Entry {
         std::vector<std::int64_t> sizes;
-        std::shared_ptr<const Binding> binding;
+        std::shared_ptr<const Binding> binding;  // null: a run had these sizes once, for which one was moved
     };
     struct Numbered {
         Source source;
         std::uint64_t generation = 0;  // how often replace() has replaced it
     };
 
+    std::list<Entry>::iterator use(std::span<const std::int64_t> sizes);
     std::shared_ptr<const Binding> find(std::span<const std::int64_t> sizes);
+    bool note(std::span<const std::int64_t> sizes);
+    void add(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding, Entry& last);
     std::shared_ptr<const Binding> from_sources(std::span<const std::int64_t> sizes) const;
     bool keep(std::span<const std::int64_t> sizes, const std::shared_ptr<const Binding>& binding);
     bool comes_from_source(const Binding& binding) const;

@@ -165,8 +165,8 @@ public:
     // runs in progress. Any thread that holds no lock of the core may call it. Throws std::invalid_argument, and then
     // changes nothing, for a wrong count or a negative cap.
     void set_caps(std::span<const int> max_workers);
-    // renumber() replaces everything that depends on sizes: arguments, offsets, chunks, costs, caps, priorities and
-    // memory. The arguments are those of the constructor. Kernels, numbers of arguments and pointers, kinds of buffers,
+    // renumber() replaces everything that depends on sizes: arguments, offsets, chunks, costs, caps, priorities, memory
+    // and host calls. The arguments are those of the constructor. Kernels, numbers of arguments and pointers, kinds of buffers,
     // and tasks but for their priorities must be those of this program. Returns false, and changes nothing, if a run
     // uses the program. No run may begin, and no caps may be set, meanwhile. After an exception the program must not be
     // used.

@@ -91,7 +91,7 @@ public:
     }
 
     // Rebinding is what a program needs to be bound to one combination of sizes after another. One thread uses it at a
-    // time. All steps of the template must have kernels.
+    // time.
     class Rebinding;
 
     // evaluate() with a Rebinding returns the sizes of the next bind() or rebind(). It computes only what depends on
@@ -103,13 +103,13 @@ public:
     // rebinding must then not be used.
     template <typename AnyProgram = Program>
     std::unique_ptr<AnyProgram> bind(Rebinding& rebinding, std::span<const Location> outputs = {},
-                                     std::span<const int> max_workers = {}) const;
+                                     std::span<const int> max_workers = {}, std::span<HostCall> hosts = {}) const;
 
     // rebind() binds the program, which bind() has made for this rebinding, to the sizes that evaluate() has returned.
     // Returns false, and does not change the program, if a run uses it. No run may begin, and no caps may be set,
     // meanwhile. Throws as bind() does; the program and the rebinding must then not be used.
     bool rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs = {},
-                std::span<const int> max_workers = {}) const;
+                std::span<const int> max_workers = {}, std::span<HostCall> hosts = {}) const;
 
     // hosts() returns the numbers of the steps without a kernel.
     std::vector<std::size_t> hosts() const;
@@ -194,9 +194,9 @@ class ProgramTemplate::Rebinding {
 
 template <typename AnyProgram>
 std::unique_ptr<AnyProgram> ProgramTemplate::bind(Rebinding& rebinding, std::span<const Location> outputs,
-                                                  std::span<const int> max_workers) const {
+                                                  std::span<const int> max_workers, std::span<HostCall> hosts) const {
     const Parts& parts = rebinding.parts_;
-    compute(rebinding.parts_, rebinding.sizes_, outputs, max_workers, {});
+    compute(rebinding.parts_, rebinding.sizes_, outputs, max_workers, hosts);
     return std::make_unique<AnyProgram>(std::span<const StepRef>(parts.steps), parts.tasks, spec_.successors,
                                         parts.buffers, parts.arena_bytes, parts.scratch_bytes, spec_.hand_over, arenas_,
                                         program_id_);
