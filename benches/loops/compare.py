@@ -9,7 +9,7 @@ latencies is what the loop costs. `list` appends to a list of tensors, `stacked`
 `growing` carries a value that is one row longer after each iteration. `while` is the Loop with a condition that every
 iteration computes. `recurrent` is a dynamic recurrent network of TensorFlow: a while loop over TensorArrays, also in
 TensorFlow itself, beside the same network as a Scan in ONNX Runtime. The items of the list that `uneven` writes differ
-in size, `popped` takes items from the end of a list: Python reads and writes these. PYTHON is an interpreter with
+in size, `popped` takes items from the end of a list. PYTHON is an interpreter with
 TensorFlow; without it these rows are left out.
 """
 

@@ -109,33 +109,35 @@ private:
     void bind() {
         if (loop_.is_counted) sizes_[loop_.body_sizes] = iteration_;
         if (binding_ != nullptr && bound_sizes_ == sizes_) {
-            if (moving_ ? loop_.body->refresh(*moving_) : loop_.body->is_current(*kept_binding_)) return;
+            if (is_moved_ ? loop_.body->refresh(*moving_) : loop_.body->is_current(*kept_binding_)) return;
         }
         part_.reset();
-        if (binding_ != nullptr) moving_ = loop_.body->move(std::move(moving_), sizes_);
-        if (!moving_) kept_binding_ = loop_.body->bind(sizes_);
-        binding_ = moving_ ? &moving_->binding : kept_binding_.get();
+        is_moved_ = binding_ != nullptr && loop_.body->move(moving_, sizes_);
+        if (!is_moved_) kept_binding_ = loop_.body->bind(sizes_);
+        binding_ = is_moved_ ? moving_->binding : kept_binding_.get();
         part_.emplace(*binding_->program);
         bound_sizes_ = sizes_;
     }
 
-    bool is_appended(std::size_t carried) const {
-        return !loop_.appended.empty() && loop_.appended[carried] && binding_->shapes[1 + carried];
-    }
+    bool is_appended(std::size_t carried) const { return !loop_.appended.empty() && loop_.appended[carried]; }
 
-    // Makes room behind an appended value for what the body appends. The memory grows by doubling.
+    // Makes room behind an appended value for what the body appends. The memory grows by doubling. If the body tells how
+    // much it appends, place() makes room for that.
     void make_room(std::size_t carried) {
         SizedMemory& kept = *kept_[carried];
         const std::size_t output = 1 + carried;
-        const std::size_t bytes = loop_.body->bytes_of_output(output, *binding_->shapes[output]);
+        const auto& shape = binding_->shapes[output];
+        const std::size_t used = loop_.body->bytes_of_output(output, kept.shape);
+        const std::size_t bytes = shape ? loop_.body->bytes_of_output(output, *shape) : used;
         if (!kept.memory || kept.memory->size() < bytes) {
             Lease larger = loop_.body->pool().acquire(std::max<std::size_t>(2 * bytes, 1));
-            const std::size_t used = loop_.body->bytes_of_output(output, kept.shape);
             if (used > 0) std::memcpy(larger.data(), read_[carried], used);
             kept.memory.emplace(std::move(larger));
             read_[carried] = kept.memory->data();
         }
-        kept.shape = *binding_->shapes[output];
+        kept.former.reset();
+        kept.kept_bytes = used;
+        if (shape) kept.shape = *shape;
     }
 
     void run_body() {
@@ -149,7 +151,8 @@ private:
         bound_.insert(bound_.end(), captured_.begin(), captured_.end());
         for (std::size_t i = 0; i < made_.size(); ++i) {
             if (i >= 1 && i <= read_.size() && is_appended(i - 1)) {
-                bound_.push_back(read_[i - 1]);
+                const bool is_told = !binding_->shapes[i];
+                bound_.push_back(is_told ? static_cast<void*>(kept_[i - 1].get()) : read_[i - 1]);
             } else {
                 loop_.body->place(*binding_, i, *made_[i], bound_);
             }
@@ -158,11 +161,9 @@ private:
         goes_on_ = *reinterpret_cast<const std::uint8_t*>(made_[0]->memory->data()) != 0;
         std::size_t size = first_dim_;
         for (std::size_t i = 0; i < read_.size(); ++i) {
-            if (!is_appended(i)) {
-                // The next iteration reads this memory and writes that which this one has read.
-                std::swap(kept_[i], made_[1 + i]);
-                read_[i] = kept_[i]->memory->data();
-            }
+            // The next iteration reads this memory and writes that which this one has read.
+            if (!is_appended(i)) std::swap(kept_[i], made_[1 + i]);
+            read_[i] = kept_[i]->memory->data();
             check_shape(kept_[i]->shape, shapes_[i]);
             for (std::size_t axis = 0; axis < shapes_[i].size(); ++axis) {
                 if (shapes_[i][axis] < 0) sizes_[size++] = kept_[i]->shape[axis];
@@ -219,6 +220,7 @@ private:
     const DataStage::Binding* binding_ = nullptr;  // one of the next two; null before the first iteration
     std::shared_ptr<const DataStage::Binding> kept_binding_;
     std::unique_ptr<DataStage::Moving> moving_;
+    bool is_moved_ = false;  // whether `binding_` is that of `moving_`
     std::optional<Part> part_;
     std::vector<void*> bound_;
     std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();

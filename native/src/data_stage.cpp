@@ -1,6 +1,7 @@
 #include "treadle/data_stage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <mutex>
 #include <new>
@@ -147,50 +148,67 @@ void DataStage::cap(const Binding& binding) {
     if (max_workers != binding.max_workers) binding.program->set_caps(max_workers);
 }
 
-std::unique_ptr<DataStage::Moving> DataStage::move(std::unique_ptr<Moving> moving,
-                                                   std::span<const std::int64_t> sizes) {
-    std::unique_ptr<Moving> replaced;  // destroyed without the lock
-    {
+// Returns the part of `moving` for source number `source`, with the caps in force; null if there is no such source.
+DataStage::Moving::Part* DataStage::part_of(Moving& moving, std::size_t source) const {
+    std::unique_ptr<Moving::Part> replaced;  // destroyed without the lock
+    const std::lock_guard lock(context_mutex());
+    if (source >= sources_.size()) return nullptr;
+    if (source == moving.parts.size()) moving.parts.emplace_back();
+    std::unique_ptr<Moving::Part>& part = moving.parts[source];
+    const Numbered& wanted = sources_[source];
+    if (!part || !comes_from_source(part->binding)) {
+        replaced = std::exchange(part, std::make_unique<Moving::Part>());
+        part->source = wanted.source;
+        part->binding.source = static_cast<std::ptrdiff_t>(source);
+        part->binding.generation = wanted.generation;
+    }
+    part->binding.max_workers = wanted.source.max_workers;
+    return part.get();
+}
+
+bool DataStage::move(std::unique_ptr<Moving>& moving, std::span<const std::int64_t> sizes) {
+    if (!moving) {
         const std::lock_guard lock(context_mutex());
-        if (sources_.empty()) return nullptr;
-        if (moving && !comes_from_source(moving->binding)) replaced = std::move(moving);
-        if (!moving) moving = std::move(idle_moving_);
-        const Numbered& first = sources_.front();  // later ones do not change what served a size
-        if (!moving) {
-            moving = std::make_unique<Moving>();
-            moving->source = first.source;
-            moving->binding.source = 0;
-            moving->binding.generation = first.generation;
-        }
-        moving->binding.max_workers = first.source.max_workers;
+        moving = std::move(idle_moving_);
     }
-    Binding& binding = moving->binding;
-    const Source& source = moving->source;
-    const ProgramTemplate& made_by = *source.program_template;
+    if (!moving) moving = std::make_unique<Moving>();
+    moving->binding = nullptr;
     std::vector<std::int64_t> symbols;
-    for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
-    try {
-        const ProgramTemplate::Sizes& slots = made_by.evaluate(moving->rebinding, symbols);
-        set_shapes(binding, made_by.requested(slots), source.ranks);
-        std::vector<HostCall> hosts = make_hosts(made_by, slots, source.hosts);
-        if (!binding.program) {
-            binding.program = made_by.bind(moving->rebinding, {}, binding.max_workers, hosts);
-        } else if (!made_by.rebind(moving->rebinding, *binding.program, {}, binding.max_workers, hosts)) {
-            return nullptr;
+    for (std::size_t number = 0; Moving::Part* const part = part_of(*moving, number); ++number) {
+        const Source& source = part->source;
+        const ProgramTemplate& made_by = *source.program_template;
+        symbols.clear();
+        for (const std::size_t size : source.order) symbols.push_back(sizes[size]);
+        Binding& binding = part->binding;
+        try {
+            const ProgramTemplate::Sizes* const slots = made_by.served(part->rebinding, symbols);
+            if (slots == nullptr) continue;
+            set_shapes(binding, made_by.requested(*slots), source.ranks);
+            std::vector<HostCall> hosts = make_hosts(made_by, *slots, source.hosts);
+            if (!binding.program) {
+                binding.program = made_by.bind(part->rebinding, {}, binding.max_workers, hosts);
+            } else if (!made_by.rebind(part->rebinding, *binding.program, {}, binding.max_workers, hosts)) {
+                return false;
+            }
+        } catch (const BindingFailure&) {
+            moving->parts[number].reset();  // what it holds is for no combination of sizes
+            continue;
         }
-    } catch (const BindingFailure&) {
-        return nullptr;
+        if (!is_current(binding)) return false;
+        moving->binding = &binding;
+        return true;
     }
-    return is_current(binding) ? std::move(moving) : nullptr;
+    return false;
 }
 
 bool DataStage::refresh(Moving& moving) const {
-    Binding& binding = moving.binding;
+    Binding& binding = *moving.binding;
     {
         const std::lock_guard lock(context_mutex());
         if (!comes_from_source(binding)) return false;
-        if (sources_.front().source.max_workers == binding.max_workers) return true;
-        binding.max_workers = sources_.front().source.max_workers;
+        const Source& source = sources_[static_cast<std::size_t>(binding.source)].source;
+        if (source.max_workers == binding.max_workers) return true;
+        binding.max_workers = source.max_workers;
     }
     binding.program->set_caps(binding.max_workers);
     return true;
@@ -198,15 +216,16 @@ bool DataStage::refresh(Moving& moving) const {
 
 void DataStage::put_back(std::unique_ptr<Moving> moving) {
     const std::lock_guard lock(context_mutex());
-    if (moving == nullptr || comes_from_source(moving->binding)) idle_moving_.swap(moving);
+    idle_moving_.swap(moving);
 }
 
 void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
                     std::span<void* const> outputs) {
     std::shared_ptr<const Binding> kept = find(sizes);
-    std::unique_ptr<Moving> moving = !kept && note(sizes) ? move(nullptr, sizes) : nullptr;
-    if (!kept && !moving) kept = bind(sizes);
-    const Binding& binding = moving ? moving->binding : *kept;
+    std::unique_ptr<Moving> moving;
+    const bool is_moved = !kept && note(sizes) && move(moving, sizes);
+    if (!kept && !is_moved) kept = bind(sizes);
+    const Binding& binding = is_moved ? *moving->binding : *kept;
     std::vector<void*> bound(operands.begin(), operands.end());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         place(binding, i, *static_cast<SizedMemory*>(outputs[i]), bound);
@@ -222,7 +241,13 @@ void DataStage::place(const Binding& binding, std::size_t output, SizedMemory& m
     }
     made.shape = *binding.shapes[output];
     const std::size_t bytes = std::max<std::size_t>(bytes_of_output(output, made.shape), 1);
-    if (!made.memory || made.memory->size() < bytes) made.memory.emplace(pool_->acquire(bytes));
+    if (!made.memory || made.memory->size() < bytes) {
+        Lease larger = pool_->acquire(made.kept_bytes > 0 ? 2 * bytes : bytes);
+        if (made.kept_bytes > 0) std::memcpy(larger.data(), made.memory->data(), made.kept_bytes);
+        made.former.reset();
+        if (made.memory) made.former.emplace(std::move(*made.memory));
+        made.memory.emplace(std::move(larger));
+    }
     bound.push_back(made.memory->data());
 }
 
@@ -241,7 +266,7 @@ void DataStage::replace(std::size_t number, Source source) {
     const std::lock_guard lock(context_mutex());
     std::swap(sources_.at(number).source, source);
     ++sources_[number].generation;
-    if (number == 0) moved = std::move(idle_moving_);
+    moved = std::move(idle_moving_);
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const auto next = std::next(entry);
         if (entry->binding && entry->binding->source == static_cast<std::ptrdiff_t>(number)) {

@@ -145,17 +145,30 @@ ProgramTemplate::Sizes ProgramTemplate::evaluate(std::span<const std::int64_t> s
 
 const ProgramTemplate::Sizes& ProgramTemplate::evaluate(Rebinding& rebinding,
                                                         std::span<const std::int64_t> symbols) const {
-    Sizes& sizes = rebinding.sizes_;
-    if (sizes.owner_ != id_) {
-        sizes = evaluate(symbols);
-        return sizes;
-    }
-    prefetch(rebinding);
-    sizes.owner_ = 0;  // if an operation fails, the slots hold values for several combinations of sizes
-    binder_.update(sizes.slots_, symbols);
-    sizes.owner_ = id_;
+    update(rebinding, symbols);
+    check(rebinding.sizes_);
+    return rebinding.sizes_;
+}
+
+const ProgramTemplate::Sizes* ProgramTemplate::served(Rebinding& rebinding, std::span<const std::int64_t> symbols) const {
+    update(rebinding, symbols);
+    const Sizes& sizes = rebinding.sizes_;
+    if (std::ranges::any_of(spec_.guards, [&](std::int64_t guard) { return sizes[guard] == 0; })) return nullptr;
     check(sizes);
-    return sizes;
+    return &sizes;
+}
+
+// Computes the slots for the symbols' values.
+void ProgramTemplate::update(Rebinding& rebinding, std::span<const std::int64_t> symbols) const {
+    Sizes& sizes = rebinding.sizes_;
+    if (sizes.owner_ == id_) {
+        prefetch(rebinding);
+        sizes.owner_ = 0;  // if an operation fails, the slots hold values for several combinations of sizes
+        binder_.update(sizes.slots_, symbols);
+    } else {
+        sizes.slots_ = binder_.evaluate(symbols);
+    }
+    sizes.owner_ = id_;
 }
 
 bool ProgramTemplate::rebind(Rebinding& rebinding, Program& program, std::span<const Location> outputs,

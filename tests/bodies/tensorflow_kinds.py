@@ -147,7 +147,7 @@ def mapped(w: Writer, level: int, inner: Inner) -> Inner:
 
 
 def rewriting(w: Writer) -> Inner:
-    """A loop that reads and writes the same item of a list, which Python drives."""
+    """A loop that reads and writes the same item of a list."""
     names = {"i": i32, "n": i32, "items": string}
     nodes, result = product("item:item:0")
     w.function("test1", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
@@ -157,6 +157,51 @@ def rewriting(w: Writer) -> Inner:
         ("item", "TensorListGetItem", ["items", "zero:output:0", "shape:output:0"], {"element_dtype": f32}),
         *nodes,
         ("set", "TensorListSetItem", ["items", "zero:output:0", result], {"element_dtype": f32}),
+    ]))  # fmt: skip
+    attrs = {"T": list(names.values()), "cond": function_attr("test1"), "body": function_attr("step1")}
+    return lambda x: ([
+        *as_list(x),
+        ("loop", "While", ["zero:output:0", "n", "items:output_handle:0"], attrs),
+        ("stack", "TensorListStack", ["loop:output:2", "shape:output:0"], {"element_dtype": f32, "num_elements": -1}),
+        ("y", "Squeeze", ["stack:tensor:0"], {"T": f32, "squeeze_dims": [0]}),
+    ], "y:output:0")  # fmt: skip
+
+
+def filling(w: Writer) -> Inner:
+    """A loop that writes rows into a list whose items differ in size, and computes a product."""
+    names = {"i": i32, "n": i32, "items": string, "x": f32}
+    nodes, result = product("x")
+    w.function("test1", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
+    w.function("step1", names, {"next": "next:z:0", "same": "n", "made": "push:output_handle:0", "y": result},
+               function_nodes([
+        constant("three", np.int32(3)), constant("first", np.array([0], np.int32)),
+        ("next", "AddV2", ["i", "one:output:0"], {"T": i32}),
+        ("rest", "FloorMod", ["i", "three:output:0"], {"T": i32}),
+        ("count", "AddV2", ["rest:z:0", "one:output:0"], {"T": i32}),
+        ("ids", "Range", ["zero:output:0", "count:z:0", "one:output:0"], {"Tidx": i32}),
+        ("rows", "GatherV2", ["x", "ids:output:0", "zero:output:0"], {"Tparams": f32, "Tindices": i32, "Taxis": i32}),
+        ("push", "TensorListPushBack", ["items", "rows:output:0"], {"element_dtype": f32}),
+        *nodes,
+    ]))  # fmt: skip
+    attrs = {"T": list(names.values()), "cond": function_attr("test1"), "body": function_attr("step1")}
+    return lambda x: ([
+        constant("unknown", np.array([-1, SIZE], np.int32)), constant("many", np.int32(-1)),
+        ("empty", "EmptyTensorList", ["unknown:output:0", "many:output:0"], LIST),
+        ("loop", "While", ["zero:output:0", "n", "empty:handle:0", x], attrs),
+    ], "loop:output:3")  # fmt: skip
+
+
+def swapping(w: Writer) -> Inner:
+    """A loop that pops an item from a list and pushes its product."""
+    names = {"i": i32, "n": i32, "items": string}
+    nodes, result = product("pop:tensor:0")
+    w.function("test1", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
+    w.function("step1", names, {"next": "next:z:0", "same": "n", "y": "push:output_handle:0"}, function_nodes([
+        SHAPE,
+        ("next", "AddV2", ["i", "one:output:0"], {"T": i32}),
+        ("pop", "TensorListPopBack", ["items", "shape:output:0"], {"element_dtype": f32}),
+        *nodes,
+        ("push", "TensorListPushBack", ["pop:output_handle:0", result], {"element_dtype": f32}),
     ]))  # fmt: skip
     attrs = {"T": list(names.values()), "cond": function_attr("test1"), "body": function_attr("step1")}
     return lambda x: ([
@@ -297,6 +342,8 @@ KINDS = {
     "TensorFlow Case": Kind(partial(program, partial(branch, case=True), partial(counted, product), own=0), products),
     "TensorFlow map_fn": Kind(partial(program, mapped, partial(counted, product), own=0), products),
     "TensorFlow While over a list that it rewrites": Kind(partial(program, loop, rewriting), products),
+    "TensorFlow While that fills a list of uneven items": Kind(partial(program, loop, filling), products),
+    "TensorFlow While that pops and pushes": Kind(partial(program, loop, swapping), products),
     "TensorFlow 1 frame": Kind(partial(old_program, frame, own=1), products),
     "TensorFlow 1 switch": Kind(partial(old_program, switch, own=0), products),
 }  # fmt: skip

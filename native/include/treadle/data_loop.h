@@ -24,8 +24,8 @@ namespace treadle {
 // dimensions of each carried value. Its operands are the number of the iteration (int64), carried values, items of sliced
 // values, captured values; its outputs whether there is another iteration (byte), carried values, an item of each stacked
 // value.
-// A carried value that is `appended` begins with what it was before. Its output lies where its operand lies, and the body
-// may leave out what is there already; but not where the body tells the shape in its run.
+// A carried value that is `appended` begins with what it was before. Its output lies where its operand lies, or in larger
+// memory that begins with the same bytes, and the body leaves out what is there already.
 // The stage's further sizes are the changing dimensions of the carried values, the number of iterations, and those
 // dimensions of items that the loop tells; its first operands are the carried values, the stacked values and the number
 // of iterations (int64).

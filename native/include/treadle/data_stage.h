@@ -22,6 +22,8 @@ namespace treadle {
 struct SizedMemory {
     std::optional<Lease> memory;  // none until the run has made the output
     std::vector<std::int64_t> shape;
+    std::size_t kept_bytes = 0;   // at the beginning of the memory that stay: the run appends to them
+    std::optional<Lease> former;  // the memory in place of which the run has taken larger one; it may still read it
 };
 
 // DataStage binds programs to sizes, and keeps those used last. Any thread that holds no lock of the core may call its
@@ -49,11 +51,15 @@ public:
         std::vector<int> max_workers;
         std::vector<MakeHost> hosts = {};
     };
-    // Moving is a binding that is bound to one combination of sizes after another.
+    // Moving is a binding that is bound to one combination of sizes after another: one of each source.
     struct Moving {
-        Binding binding;
-        ProgramTemplate::Rebinding rebinding;
-        Source source;
+        struct Part {
+            Source source;
+            Binding binding;
+            ProgramTemplate::Rebinding rebinding;
+        };
+        std::vector<std::unique_ptr<Part>> parts;  // of the sources in their order, as far as they were needed
+        Binding* binding = nullptr;                // that for the sizes
     };
     // Miss is called where no source serves the sizes. It adds one and returns null, or returns a binding.
     using Miss = std::function<std::shared_ptr<const Binding>(std::span<const std::int64_t> sizes)>;
@@ -68,12 +74,11 @@ public:
     // `outputs` the SizedMemory of each output. Sizes that it meets for the first time get a binding that is moved, if
     // there is one; those that it meets again get one that is kept.
     void run(std::span<const std::int64_t> sizes, std::span<void* const> operands, std::span<void* const> outputs);
-    // move() binds `moving`, which move() has returned before and no run uses, to the sizes and returns it. Null, and one
-    // whose source was replaced, stand for the one that put_back() has kept, or a new one. Returns null if that is not
-    // possible; the caller then uses bind().
-    std::unique_ptr<Moving> move(std::unique_ptr<Moving> moving, std::span<const std::int64_t> sizes);
-    // refresh() sets the caps in force for a binding that move() has returned, which set_caps() does not reach. Returns
-    // false if its source was replaced: the caller then moves it again.
+    // move() binds `moving`, which no run uses, to the sizes, by the first source that serves them. Null becomes the one
+    // that put_back() has kept, or a new one. Returns false if that is not possible; the caller then uses bind().
+    bool move(std::unique_ptr<Moving>& moving, std::span<const std::int64_t> sizes);
+    // refresh() sets the caps in force for a binding that was moved, which set_caps() does not reach. Returns false if its
+    // source was replaced: the caller then moves it again.
     bool refresh(Moving& moving) const;
     // put_back() keeps the binding, which may be null, for a later move().
     void put_back(std::unique_ptr<Moving> moving);
@@ -86,7 +91,7 @@ public:
     // set_caps() caps the workers that may share the steps of source number `source`, as Program::set_caps() does.
     void set_caps(std::size_t source, std::vector<int> max_workers);
     // place() adds to `bound` where output number `output` of a binding is written: to the memory that `made` has, if
-    // it is large enough, else to new memory.
+    // it is large enough, else to new memory, which begins with the bytes that are kept.
     void place(const Binding& binding, std::size_t output, SizedMemory& made, std::vector<void*>& bound) const;
     // bytes_of_output() returns the bytes of output number `output` of this shape.
     std::size_t bytes_of_output(std::size_t output, std::span<const std::int64_t> shape) const;
@@ -118,6 +123,7 @@ private:
     std::shared_ptr<const Binding> from_sources(std::span<const std::int64_t> sizes) const;
     bool keep(std::span<const std::int64_t> sizes, const std::shared_ptr<const Binding>& binding);
     bool comes_from_source(const Binding& binding) const;
+    Moving::Part* part_of(Moving& moving, std::size_t source) const;
     void cap(const Binding& binding);
     std::vector<std::shared_ptr<const Binding>> kept() const;
 

@@ -99,6 +99,9 @@ public:
     // before the next bind() or rebind().
     const Sizes& evaluate(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
 
+    // served() returns the same, and null, without throwing, where a guard does not hold.
+    const Sizes* served(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
+
     // bind() with a Rebinding makes a program for the sizes that evaluate() has returned. Throws as bind() does; the
     // rebinding must then not be used.
     template <typename AnyProgram = Program>
@@ -142,6 +145,7 @@ private:
     void check_buffers();
     void add_rivals();
     void sort_tasks();
+    void update(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
     void prefetch(const Rebinding& rebinding) const;
     void check(const Sizes& sizes) const;
     void compute(Parts& parts, const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,

@@ -213,7 +213,7 @@ class _Cut:
             node = makers.get(value)
             if (
                 node is not None
-                and is_arithmetic(node.op)
+                and _is_arithmetic(node)
                 and (value in computed or (value not in later and _is_of_numbers(node)))
             ):
                 pending += [each for each in node.inputs if each is not None]
@@ -226,7 +226,7 @@ class _Cut:
         found: set[Value] = set()
         for node in self.later:
             operands = [value for value in node.inputs if value is not None and known_value(value) is None]
-            if is_arithmetic(node.op) and all(
+            if _is_arithmetic(node) and all(
                 value in found if value in later else may_be_numbers(value) for value in operands
             ):
                 found.update(node.outputs)
@@ -238,6 +238,18 @@ def _numbers_of(node: Node) -> list[Value]:
     inputs = dict(enumerate(node.inputs))
     places = node.attrs["nodes"].numbers if node.op == "deferred" else NUMBERS.get(node.op, ())
     return [value for index in places if (value := inputs.get(index)) is not None]
+
+
+def _is_arithmetic(node: Node) -> bool:
+    """Whether the results of `node` follow from operands whose elements are sizes, whatever these are.
+
+    Which element is selected by a size does not.
+    """
+    if not is_arithmetic(node.op):
+        return False
+    places = node.inputs[1:] if node.op in ("gather", "gather_elements", "gather_nd") else []
+    known = [known_value(value) for value in places if value is not None]
+    return not any(array is None or array.dtype == object for array in known)
 
 
 def _is_of_numbers(node: Node) -> bool:
@@ -318,7 +330,7 @@ class _Rest:
         found = []
         for node in cut.front:
             operands = [value for value in node.inputs if value is not None and known_value(value) is None]
-            follows = operands and is_arithmetic(node.op) and known.issuperset(operands)
+            follows = operands and _is_arithmetic(node) and known.issuperset(operands)
             if follows and all(map(may_be_numbers, node.outputs)):
                 known.update(node.outputs)
                 found.append(node)

@@ -73,7 +73,7 @@ class DataLoop:
             search.findings.forms.put(key, _Kept.of(node, found))
         axes = tuple(map(frozenset, found.changing))
         items = tuple(map(numbers_or_none, found.items))
-        appended = tuple(found.is_whole and found.body.append_in_place(1 + number) for number in range(len(axes)))
+        appended = tuple(found.body.append_in_place(1 + number) for number in range(len(axes)))
         return cls(node, found.body, axes, items, tuple(found.outer_items), found.is_counted, appended)
 
     @property

@@ -194,7 +194,7 @@ class _Loop:
         if tried is None or needs_python(tried):
             return None
         most = None if limit is None else e.sizes(limit, dtypes.i64)
-        found = loop.add(e, most, condition, plain)
+        found, _ = loop.add(e, most, condition, plain)
         return dict(zip(changed, found, strict=True)), {}
 
     def _test_graph(self, read: Sequence[Value]) -> Graph:

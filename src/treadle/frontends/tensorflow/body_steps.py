@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,16 @@ from treadle.frontends.tensorflow.body import Body, needed
 from treadle.frontends.tensorflow.list_loops import LoopStep, SplitStep, split_step
 from treadle.frontends.tensorflow.node import Ref
 from treadle.ops.op import Array
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPart:
+    """The part of a body between `given` tensors and `wanted` ones."""
+
+    title: str
+    body: Body
+    given: list[Ref]
+    wanted: list[Ref]
 
 
 def split_body(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted: Sequence[Ref]) -> SplitStep[Ref] | None:

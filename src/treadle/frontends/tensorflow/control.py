@@ -19,6 +19,7 @@ from treadle.frontends.tensorflow.list_loops import ListLoopState, SplitStep
 from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.node import Node, Ref
 from treadle.frontends.tensorflow.node_rules import NodeRule
+from treadle.frontends.tensorflow.part_rules import PartRule
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.call import Nested
@@ -90,7 +91,7 @@ class DeferredNode:
 
     detachable = True
 
-    def __init__(self, node: Node, form: NodeRule | ListRule, dtypes: Sequence[DType]) -> None:
+    def __init__(self, node: Node, form: NodeRule | ListRule | PartRule, dtypes: Sequence[DType]) -> None:
         self._node = node
         self._form = form
         self._dtypes = dtypes

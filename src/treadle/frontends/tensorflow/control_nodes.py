@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 
 from treadle.dtypes import DType, string
@@ -13,7 +12,7 @@ from treadle.frontends.core_bodies import is_known, needs_python, same_forms
 from treadle.frontends.deferred_nodes import LaterLoop, NeedsShapeError, given, later_body
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, expanded
-from treadle.frontends.tensorflow.body_steps import split_body
+from treadle.frontends.tensorflow.body_steps import BodyPart, split_body
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.control import Branches, ListLoop, Loop
 from treadle.frontends.tensorflow.core_control import decides, may_be_core
@@ -24,8 +23,10 @@ from treadle.frontends.tensorflow.emitter import Emitter, info_of
 from treadle.frontends.tensorflow.frames import frame_parts, resolve_frame_aliases, without_frames
 from treadle.frontends.tensorflow.list_loops import SplitStep
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
+from treadle.frontends.tensorflow.part_loops import loop_of_parts
 from treadle.frontends.tensorflow.switches import branch_parts, without_switches
 from treadle.frontends.tensorflow.tensor_arrays import arrays_as_lists
+from treadle.frontends.tensorflow.unlisted import adds_one, first_count
 from treadle.graph.graph import Graph
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Form as Given
@@ -40,16 +41,6 @@ OPERAND_ERRORS = (TreadleError, ValueError, TypeError, LookupError, ArithmeticEr
 """What rules raise for operands and attributes that do not fit."""
 
 Env = dict[Ref, Value]
-
-
-@dataclass(frozen=True, slots=True)
-class BodyPart:
-    """The part of a body between `given` tensors and `wanted` ones."""
-
-    title: str
-    body: Body
-    given: list[Ref]
-    wanted: list[Ref]
 
 
 class ControlNodes(ABC):
@@ -73,6 +64,10 @@ class ControlNodes(ABC):
 
         That is a part of the same body or, `deeper`, a body inside it.
         """
+
+    @abstractmethod
+    def rank_of(self, body: Body, given: Mapping[Ref, Info], ref: Ref) -> int | None:
+        """Return the rank of a tensor of `body`, where `given` ones have these shapes; None if it is not certain."""
 
     @abstractmethod
     def finish(self, values: Sequence[Value]) -> None:
@@ -235,23 +230,41 @@ class ControlNodes(ABC):
     ) -> Sequence[Value]:
         """Add a step that repeats the second part while the first is true; the loop handles their lists."""
         test, step = parts
+        found = self.native_loop(node, values, test, step)
+        if found is None and any(value.dtype is string for value in values):
+            with self.library.made.attempts() as is_allowed:
+                found = loop_of_parts(self, node, values, test, step) if is_allowed else None
+        if found is not None:
+            return found
         split = split_body(step.body, step.given, [value.dtype is string for value in values], step.wanted)
         if split is None:
             count = len(step.wanted)
             both = self._step_and_test(step, test, [at if at < count else None for at in range(len(step.given))])
             return add_call(self.emitter, node, values, Loop(self._whole(test), both, count), dtypes)
-        tested = BodyPart(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
-        stepped = BodyPart(step.title, step.body, split.given, split.wanted)
+        stepped, tested = _split_parts(step, test, split)
         both = self._step_and_test(stepped, tested, split.next_slots())
+        return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
+
+    def native_loop(
+        self, node: Node, values: list[Value], test: BodyPart, step: BodyPart, grown: Collection[Ref] = ()
+    ) -> Sequence[Value] | None:
+        """Add a loop that the native core runs, and return its results; None if that is not possible.
+
+        The results `grown` of the step are what an iteration appends to variables. Raises NeedsShapeError while shapes
+        are not known.
+        """
+        split = split_body(step.body, step.given, [value.dtype is string for value in values], step.wanted)
+        if split is None:
+            return None
+        stepped, tested = _split_parts(step, test, split)
         if any(not is_known(values[place]) for place in split.plain):
             raise NeedsShapeError
+        both = self._step_and_test(stepped, tested, split.next_slots())
         with self.library.made.attempts() as is_allowed:
-            if is_allowed and self.depth < MOST_NESTED:
-                found = self._add_core_loop(node, values, tested, both, split)
-                found = found or self._add_data_loop(node, values, stepped, tested, split)
-                if found is not None:
-                    return found
-        return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
+            if not is_allowed or self.depth >= MOST_NESTED:
+                return None
+            found = None if grown else self._add_core_loop(node, values, tested, both, split)
+            return found or self._add_data_loop(node, values, stepped, tested, split, grown)
 
     def _add_core_loop(
         self, node: Node, values: list[Value], test: BodyPart, both: Template, split: SplitStep[Ref]
@@ -298,23 +311,45 @@ class ControlNodes(ABC):
         return condition
 
     def _add_data_loop(
-        self, node: Node, values: list[Value], step: BodyPart, test: BodyPart, split: SplitStep[Ref]
+        self,
+        node: Node,
+        values: list[Value],
+        step: BodyPart,
+        test: BodyPart,
+        split: SplitStep[Ref],
+        grown: Collection[Ref],
     ) -> Sequence[Value] | None:
         """Add a loop that the native core runs though shapes change between iterations, and return its results.
 
         None if it handles lists, or its body needs Python.
         """
-        changed = split.results
-        if any(split.lists) or not changed:
+        if any(split.lists) or not split.results:
             return None
         plain = [values[place] for place in split.plain]
-        carried = [split.plain.index(parameter) for parameter in changed]
+        places = [split.plain.index(parameter) for parameter in split.results]
+        same = [ref for place, ref in enumerate(step.given) if place not in places]
+        ones = [ref for ref, value in zip(step.given, plain, strict=True) if ref in same and first_count(value) == 1]
+        counters = {
+            place: first
+            for place, ref in zip(places, step.wanted, strict=False)
+            if (first := first_count(plain[place])) is not None and adds_one(step.body, step.given[place], ref, ones)
+        }
+        slots = [slot for slot, place in enumerate(places) if place not in counters]
+        carried = [places[slot] for slot in slots]
+        if not carried:
+            return None
+        appended = [place for place, ref in zip(places, step.wanted, strict=False) if ref in grown]
 
         def build(infos: Sequence[Info]) -> Graph:
-            return self._step_graph(step, test, split.next_slots(), infos)
+            graph = self._step_graph(step, test, split.next_slots(), infos)
+            graph.outputs = [*(graph.outputs[slot] for slot in slots), graph.outputs[-1]]
+            return graph
 
-        key = (self._number(node), "later", tuple(value.known_dtype for value in plain))
-        loop = self.library.made.later(key, lambda: LaterLoop.of(self.emitter.name, plain, carried, build))
+        def make() -> LaterLoop:
+            return LaterLoop.of(self.emitter.name, plain, carried, build, appended=appended, counters=counters)
+
+        key = (self._number(node), "later", tuple(value.known_dtype for value in plain), tuple(counters.items()))
+        loop = self.library.made.later(key, make)
         try:
             made = loop.step(list(map(info_of, plain)))
         except OPERAND_ERRORS:
@@ -323,10 +358,13 @@ class ControlNodes(ABC):
             if self.library.made.is_large(made) or needs_python(made):
                 return None
             self.library.made.note_later(loop.body, made)
-        found = loop.add(self.emitter, None, self._condition(test, plain), plain)
+        found, count = loop.add(self.emitter, None, self._condition(test, plain), plain)
         results = values[: len(split.lists)]
-        for parameter, value in zip(changed, found, strict=True):
-            results[parameter] = value
+        for place, value in zip(carried, found, strict=True):
+            results[split.plain[place]] = value
+        for place, first in counters.items():
+            e, kind = self.emitter, plain[place].known_dtype
+            results[split.plain[place]] = e.add("add", e.cast(count, kind), e.sizes(first, kind))
         return results
 
     def _number(self, node: Node) -> Hashable:
@@ -394,6 +432,12 @@ class ControlNodes(ABC):
         """Return the function `name` as a template."""
         body = prepared_function(self.library, name)
         return self._whole(BodyPart(f"function {name!r}", body, [(name, 0) for name in body.arguments], body.results))
+
+
+def _split_parts(step: BodyPart, test: BodyPart, split: SplitStep[Ref]) -> tuple[BodyPart, BodyPart]:
+    """Return the step without its lists, and the test of what is no list."""
+    tested = BodyPart(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
+    return BodyPart(step.title, step.body, split.given, split.wanted), tested
 
 
 def _constants(given: Mapping[Ref, Value]) -> Hashable:

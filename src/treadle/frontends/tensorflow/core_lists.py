@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from treadle import dtypes
 from treadle.dtypes import DType
+from treadle.errors import TreadleError
+from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in, rows
+from treadle.frontends.tensorflow.list_parts import ListForm, ListParts, form_of_items, of_rows, of_unwritten
 from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_array
 from treadle.frontends.tensorflow.node import Node
 from treadle.frontends.tensorflow.node_rules import NodeRule
+from treadle.frontends.tensorflow.part_rules import PART_RULES, PartRule, grows
 from treadle.graph.dim import at_least, equals, maximum
-from treadle.graph.graph import Graph
+from treadle.graph.graph import Graph, unlink
 from treadle.graph.node import Node as GraphNode
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
@@ -62,21 +67,32 @@ class ListItems:
     def __init__(self, *, defers: bool = False) -> None:
         self._defers = defers
         self._items: dict[Value, Items] = {}
+        self._parts: dict[Value, ListParts] = {}
 
     def of(self, held: Value) -> Items | None:
         """Return the items of a list."""
-        while held.producer is not None and held.producer.op in _IDENTITIES:
-            held = held.producer.operand(0)
-        return self._items.get(held)
+        return self._items.get(_source(held))
 
-    def emit(self, e: Emitter, node: Node, values: Sequence[Value], rule: NodeRule | ListRule) -> Sequence[Value]:
+    def parts_of(self, held: Value) -> ListParts | None:
+        """Return the tensors that a list is."""
+        return self._parts.get(_source(held))
+
+    def is_known(self, value: Value) -> bool:
+        """Return whether the shape of `value` is known, or those of the tensors that a list is."""
+        parts = self.parts_of(value)
+        return all(map(is_known, (value,) if parts is None else parts.operands))
+
+    def emit(
+        self, e: Emitter, node: Node, values: Sequence[Value], rule: NodeRule | ListRule | PartRule
+    ) -> Sequence[Value]:
         """Return the results of `node`, whose rule is this one, and take in the list that it makes. Raises as rules."""
-        found = self._read(e, node, values)
-        if found is None:
-            if self._defers:
-                self._needs(node, values)
-            found = rule.emit(e, node, values)
-            self._note(node, values, found)
+        read = self._read(e, node, values)
+        if read is not None:
+            return read
+        if self._defers:
+            self._needs(node, values)
+        found = rule.emit(e, node, values)
+        self._note(node, values, found)
         return found
 
     def _needs(self, node: Node, values: Sequence[Value]) -> None:
@@ -97,10 +113,38 @@ class ListItems:
 
     def _read(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value] | None:
         """Return the results of a node that reads a list; None if the list itself must be read."""
+        rule, parts = PART_RULES.get(node.op), self._parts_for(e, node, values)
+        if rule is not None and parts is not None:
+            before = len(e.graph.nodes)
+            try:
+                made, others = rule.apply(e, node, parts, values[1:])
+            except TreadleError:  # the run reports it
+                for added in e.graph.nodes[before:]:
+                    unlink(added)
+                del e.graph.nodes[before:]
+                return None
+            return others if made is None else [self.add_parts(e, node, made), *others]
         read = _READS.get(node.op)
         items = self.of(values[0]) if read is not None and values else None
         found = None if read is None or items is None else read(e, node, values, items)
         return None if found is None else [found]
+
+    def _parts_for(self, e: Emitter, node: Node, values: Sequence[Value]) -> ListParts | None:
+        """Return the tensors that the list is which `node` reads or changes; None if the list itself must be there."""
+        rule = PART_RULES.get(node.op)
+        if rule is None or not values:
+            return None
+        parts, items = self.parts_of(values[0]), self.of(values[0])
+        if parts is None and rule.makes_list and items is not None and not items.once:
+            form = form_of_items(items.dtype, items.dims, items.tensor, values[-1])
+            parts = None if form is None else of_unwritten(e, form, 0)
+            if form is not None and parts is not None:
+                if items.tensor is not None:
+                    parts = of_rows(e, form, items.tensor)
+                elif not equals(items.count, 0):
+                    parts = replace(parts, unwritten=e.sizes(items.count, dtypes.i64))
+        may_grow = grows(node) and parts is not None and not parts.next_is(values[1], grows=True)
+        return None if may_grow else parts
 
     def add(self, e: Emitter, node: Node, items: Items) -> Value:
         """Return a list of these items, a result of `node`. It is made only if something needs the list itself."""
@@ -110,6 +154,37 @@ class ListItems:
         made.shape = ()
         self._items[made] = items
         return made
+
+    def add_parts(self, e: Emitter, node: Node, parts: ListParts) -> Value:
+        """Return a list that is these tensors, a result of `node`. It is made only if something needs itself."""
+        maker = Node(node.name, "TensorListFromTensor", [])
+        (made,) = add_call(e, maker, parts.operands, ListOfParts(parts.form), [dtypes.string])
+        made.shape = ()
+        self._parts[made] = parts
+        return made
+
+
+class ListOfParts:
+    """Makes a list of the tensors that it is."""
+
+    def __init__(self, form: ListForm) -> None:
+        self._form = form
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        form, items = self._form, rows(arrays[0])
+        if not form.stacked:
+            held, table = arrays[:2]
+            items = [None if row[0] < 0 else _item_of(held, row) for row in table]
+        if form.counted:
+            items = items[: int(arrays[len(form.dtypes) - 1])]
+        if len(arrays) > len(form.dtypes):
+            items += [None] * int(arrays[-1])
+        return [list_array(TensorList(form.dtype, form.dims, items))]
+
+
+def _item_of(held: Array, row: Array) -> Array:
+    start, *shape = row.tolist()
+    return held[start : start + math.prod(shape)].reshape(shape)
 
 
 class ListOf:
@@ -133,6 +208,12 @@ def _makes_lists(node: GraphNode) -> bool:
     return node.op == "call" and bool(node.outputs) and all(value.dtype is dtypes.string for value in node.outputs)
 
 
+def _source(held: Value) -> Value:
+    while held.producer is not None and held.producer.op in _IDENTITIES:
+        held = held.producer.operand(0)
+    return held
+
+
 def _number(value: Value) -> int | None:
     found = known_sizes(value)
     return found[0] if found is not None and len(found) == 1 else None
@@ -149,6 +230,10 @@ def _reserve(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
     if count is None or values[0].data is None:
         return None
     return Items(node.dtype("element_dtype"), dims_in(values[0].data), count)
+
+
+def _empty(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
+    return None if values[0].data is None else Items(node.dtype("element_dtype"), dims_in(values[0].data), 0)
 
 
 def _new_array(_: ListItems, node: Node, values: Sequence[Value]) -> Items | None:
@@ -222,6 +307,7 @@ def _length(e: Emitter, _: Node, __: Sequence[Value], items: Items) -> Value | N
 
 
 _MAKES = {
+    "EmptyTensorList": _empty,
     "TensorArrayScatterV3": _scattered,
     "TensorArrayV3": _new_array,
     "TensorListFromTensor": _from_tensor,

@@ -9,7 +9,7 @@ import numpy as np
 from treadle.dtypes import DType, string
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.node import Node
-from treadle.frontends.tensorflow.nodes import NODES
+from treadle.frontends.tensorflow.nodes import rule_of
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
@@ -24,8 +24,9 @@ def constant_array(node: Node) -> Array:
 
 def declared_dtype(node: Node, index: int) -> DType:
     """Return the element type of result `index` according to the attributes of `node`."""
-    if node.op in NODES:
-        return NODES[node.op].dtype_of(node, index)
+    rule = rule_of(node.op)
+    if rule is not None:
+        return rule.dtype_of(node, index)
     if node.op in ("Placeholder", "PlaceholderV2", "Const"):
         found = node.attr("dtype")
         if not isinstance(found, DType):

@@ -12,6 +12,7 @@ from treadle.frontends.faults import Faults
 from treadle.frontends.tensorflow.body import Body
 from treadle.frontends.tensorflow.core_lists import Items, ListItems
 from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.list_parts import ListParts
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
@@ -46,14 +47,14 @@ class Translates(Protocol):
 class DeferredPart:
     """The part of a body that computes `wanted` from tensors that are there already.
 
-    `reads` are those that it is given as operands, `lists` the lists among these, of which the operands are the items.
-    The others that it reads are `constants`.
+    `reads` are those that it is given as operands. `lists` are the lists among these, of which the operands are the
+    items, or the tensors that a list is. The others that it reads are `constants`.
     """
 
     title: str
     body: Body
     reads: tuple[Ref, ...]
-    lists: Mapping[Ref, Items]
+    lists: Mapping[Ref, Items | ListParts]
     constants: Mapping[Ref, Value]
     wanted: tuple[Ref, ...]
     translation: Translates
@@ -64,13 +65,13 @@ class DeferredPart:
         inner = self.translation.inner(faults)
         e = inner.emitter
         env = dict(self.constants)
-        for ref, info in zip(self.reads, infos, strict=True):
-            value = given(e, tensor_name(ref), info)
-            items = self.lists.get(ref)
-            if items is not None:
-                node = Node(ref[0], "TensorListFromTensor", [])
-                value = inner.lists.add(e, node, replace(items, tensor=value, count=value.static_shape[0]))
-            env[ref] = value
+        rest = iter(infos)
+        for ref in self.reads:
+            held = self.lists.get(ref)
+            count = len(held.operands) if isinstance(held, ListParts) else 1
+            values = [given(e, tensor_name(ref), next(rest)) for _ in range(count)]
+            node = Node(ref[0], "TensorListFromTensor", [])
+            env[ref] = values[0] if held is None else _list(inner, node, held, values)
         inner.run(self.body, env, self.wanted)
         faults.raise_all(self.title)
         inner.finish([env[ref] for ref in self.wanted])
@@ -95,20 +96,44 @@ def add_deferred_part(
         return False
     names = _with_makers_of_lists(body, env, names)
     reads = dict.fromkeys(ref for name in sorted(names) for ref in body.nodes[name].inputs if ref[0] not in names)
-    lists = {ref: translation.lists.of(env[ref]) for ref in reads if env[ref].dtype is dtypes.string}
-    known = {ref: items for ref, items in lists.items() if items is not None and items.tensor is not None}
+    lists = [ref for ref in reads if env[ref].dtype is dtypes.string]
+    known = {ref: held for ref in lists if (held := _held(translation.lists, env[ref])) is not None}
     constants = {ref: env[ref] for ref in reads if env[ref].data is not None}
     if len(known) < len(set(lists).difference(constants)):
         return False
     operands = [ref for ref in reads if ref not in constants]
     wanted = tuple(ref for ref, _ in results)
     part = DeferredPart(title, body, tuple(operands), known, constants, wanted, translation)
-    places = [operands.index(ref) for ref in numbers]
-    nodes = DeferredNodes(part.build, [dtype for _, dtype in results], places)
-    values = [known[ref].tensor if ref in known else env[ref] for ref in operands]
-    made = add_deferred(translation.emitter, [value for value in values if value is not None], nodes)
+    values: list[Value] = []
+    first: dict[Ref, int] = {}
+    for ref in operands:
+        first[ref] = len(values)
+        values += _values(known[ref]) if ref in known else [env[ref]]
+    nodes = DeferredNodes(part.build, [dtype for _, dtype in results], [first[ref] for ref in numbers])
+    made = add_deferred(translation.emitter, values, nodes)
     env.update(zip(wanted, made, strict=True))
     return True
+
+
+def _held(lists: ListItems, value: Value) -> Items | ListParts | None:
+    """Return the items of a list, if some were written, or the tensors that it is."""
+    items = lists.of(value)
+    return items if items is not None and items.tensor is not None else lists.parts_of(value)
+
+
+def _values(held: Items | ListParts) -> list[Value]:
+    if isinstance(held, ListParts):
+        return list(held.operands)
+    assert held.tensor is not None
+    return [held.tensor]
+
+
+def _list(inner: Translates, node: Node, held: Items | ListParts, values: Sequence[Value]) -> Value:
+    """Return a list like `held` of these values."""
+    if isinstance(held, ListParts):
+        return inner.lists.add_parts(inner.emitter, node, held.of(values))
+    items = replace(held, tensor=values[0], count=values[0].static_shape[0])
+    return inner.lists.add(inner.emitter, node, items)
 
 
 def _with_makers_of_lists(body: Body, env: Mapping[Ref, Value], names: set[str]) -> set[str]:

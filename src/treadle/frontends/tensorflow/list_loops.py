@@ -27,8 +27,8 @@ READS = ("TensorListGetItem", "TensorArrayReadV3")
 SIZES = ("TensorListLength", "TensorArraySizeV3")
 WRITES = ("TensorListSetItem", "TensorArrayWriteV3")
 PUSHES = ("TensorListPushBack",)
-_IDENTITIES = ("Identity", "StopGradient", "identity")
-_SIGNS = {"Add": 1, "AddV2": 1, "add": 1, "Sub": -1, "subtract": -1}
+IDENTITIES = ("Identity", "StopGradient", "identity")
+SIGNS = {"Add": 1, "AddV2": 1, "add": 1, "Sub": -1, "subtract": -1}
 """Ops that add to an index or subtract from it, and the sign of their second operand."""
 
 
@@ -157,7 +157,7 @@ class _Splitter(Generic[T]):
         """Return the tensor that identity ops forward as `tensor`."""
         while tensor not in self._index_of:
             producer = self._step.producer(tensor)
-            if producer is None or producer[0] not in _IDENTITIES:
+            if producer is None or producer[0] not in IDENTITIES:
                 break
             tensor = producer[1][0]
         return tensor
@@ -197,13 +197,13 @@ class _Splitter(Generic[T]):
         """Return the access at an index that is a variable, or the sum of a variable and a constant."""
         variable, offset = self._source(index), 0
         producer = None if variable in self._index_of else self._step.producer(variable)
-        if producer is not None and producer[0] in _SIGNS:
+        if producer is not None and producer[0] in SIGNS:
             left, right = producer[1][:2]
-            swapped = _SIGNS[producer[0]] > 0 and self._step.constant(left) is not None
+            swapped = SIGNS[producer[0]] > 0 and self._step.constant(left) is not None
             variable, known = (right, self._step.constant(left)) if swapped else (left, self._step.constant(right))
             if known is None or known.ndim or known.dtype.kind not in "iu":
                 raise _UnsplittableError
-            variable, offset = self._source(variable), _SIGNS[producer[0]] * int(known)
+            variable, offset = self._source(variable), SIGNS[producer[0]] * int(known)
         position = self._index_of.get(variable)
         if position is None or self._step.lists[position]:
             raise _UnsplittableError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treadle.frontends.tensorflow.list_table import LISTS, ListRule
 from treadle.frontends.tensorflow.node_rules import NodeRule
+from treadle.frontends.tensorflow.part_rules import PART_RULES, PREFIX, PartRule
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -167,6 +168,14 @@ NODES: dict[str, NodeRule | ListRule] = {
         rank=2),
 }  # fmt: skip
 """The rule for each op of a NodeDef."""
+
+_INNER = {PREFIX + op: rule for op, rule in PART_RULES.items()}
+
+
+def rule_of(op: str) -> NodeRule | ListRule | PartRule | None:
+    """Return the rule of an op of a NodeDef, or of one that stands for it in a body; None if it has no rule."""
+    return NODES.get(op) or _INNER.get(op)
+
 
 STRUCTURE = {
     "Const": "a constant", "Placeholder": "an input", "PlaceholderV2": "an input", "NoOp": "nothing",

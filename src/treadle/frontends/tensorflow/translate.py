@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from treadle.dtypes import DType, from_numpy
 from treadle.errors import TreadleError
-from treadle.frontends.core_bodies import is_known
 from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, ordered
@@ -16,15 +15,18 @@ from treadle.frontends.tensorflow.control_nodes import OPERAND_ERRORS, ControlNo
 from treadle.frontends.tensorflow.core_lists import ListItems
 from treadle.frontends.tensorflow.declared import constant_array, declared_dtype
 from treadle.frontends.tensorflow.deferred_parts import add_deferred_part, asked_operand
+from treadle.frontends.tensorflow.describe import Describer
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.frames import FRAME
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
-from treadle.frontends.tensorflow.nodes import NODES
+from treadle.frontends.tensorflow.nodes import rule_of
+from treadle.frontends.tensorflow.outlook import Outlook
 from treadle.frontends.tensorflow.switches import SIDES
 from treadle.graph.graph import Graph
 from treadle.graph.template import Form as Given
 from treadle.graph.template import Template
 from treadle.graph.value import Value
+from treadle.ops.op import Info
 
 WITHOUT_RESULTS = ("NoOp", "Assert", "PrintV2", "TensorArrayCloseV3")
 
@@ -74,8 +76,9 @@ class Translation(ControlNodes):
 
     def _translate(self, node: Node, values: list[Value]) -> Sequence[Value]:
         """Return the results of `node`. Raises Fault, NeedsShapeError, or what rules raise."""
-        if node.op in NODES:
-            return self.lists.emit(self.emitter, node, values, NODES[node.op])
+        rule = rule_of(node.op)
+        if rule is not None:
+            return self.lists.emit(self.emitter, node, values, rule)
         if node.op not in _STRUCTURE:
             raise Unsupported("treadle does not have this op")
         return _STRUCTURE[node.op](self, node, values)
@@ -98,6 +101,14 @@ class Translation(ControlNodes):
     def inner(self, faults: Faults, *, deeper: bool = False, graph: Graph | None = None) -> Translation:
         """Return what translates into a `graph` of its own, or this one."""
         return Translation(self.library, faults, graph, self.depth + deeper)
+
+    def rank_of(self, body: Body, given: Mapping[Ref, Info], ref: Ref) -> int | None:
+        """Return the rank of a tensor of `body`, where `given` ones have these shapes; None if it is not certain."""
+        try:
+            (found,) = Outlook(self.library, Describer()).results(body, given, [ref])
+        except Fault:
+            return None
+        return None if found.shape is None else len(found.shape)
 
     def finish(self, values: Sequence[Value]) -> None:
         """Make `values` the outputs of the graph."""
@@ -146,8 +157,8 @@ class Translation(ControlNodes):
             pairs = [(ref, declared_dtype(body.nodes[ref[0]], ref[1])) for ref in results]
             if add_deferred_part(self, "the part that begins there", body, env, names, pairs, numbers):
                 return
-        if all(map(is_known, values)):
-            form = NODES[first.op]
+        form = rule_of(first.op)
+        if form is not None and all(map(self.lists.is_known, values)):
             count = 1 + max(index for name, index in _tensors_read(deferred, wanted) if name == first.name)
             dtypes = [form.dtype_of(first, index) for index in range(count)]
             made = add_call(self.emitter, first, values, DeferredNode(first, form, dtypes), dtypes)
@@ -170,7 +181,7 @@ class Translation(ControlNodes):
         for node in deferred:
             operands = [env.get(ref) for ref in node.inputs]
             values = [value for value in operands if value is not None]
-            if len(values) < len(operands) or not all(map(is_known, values)):
+            if len(values) < len(operands) or not all(map(self.lists.is_known, values)):
                 continue
             place = asked_operand(values, self._asked[node.name])
             if place is None:

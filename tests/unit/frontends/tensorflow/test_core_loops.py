@@ -172,18 +172,17 @@ def test_results_do_not_depend_on_threads(ends: float | None) -> None:
     ("how", "words"),
     [
         ({"write": "two:output:0", "alone": True}, "modify element 2 in a list with 1"),
-        ({"read": "next:z:0"}, "access element 4 in a list with 4"),
-        ({"write": "next:z:0"}, "modify element 4 in a list"),
+        ({"read": "next:z:0"}, r"'row' .*an index is out of range"),
+        ({"write": "next:z:0"}, r"'set' .*an index is out of range"),
     ],
 )
 def test_items_that_are_not_there_are_errors(how: dict[str, Any], words: str) -> None:
     """
-    A loop that may leave its list runs as before, and says where it left it.
+    A loop that may leave its list says where it left it.
     """
     session = session_of(summing(**how))
     with pytest.raises(RunError, match=words):
         session.run({"x": rows(4)})
-    assert not has_loop(session)
 
 
 def test_a_list_that_is_read_and_written_keeps_its_order() -> None:
@@ -200,7 +199,7 @@ def test_a_list_that_is_read_and_written_keeps_its_order() -> None:
         a = a + out[i - 1]
         out[i] = a
     check(session.run({"x": x}), {"y": out, "i": np.array(5, np.int32), "a": a})
-    assert not has_loop(session)
+    assert has_loop(session)
 
 
 def test_other_readers_of_a_list_get_it() -> None:
