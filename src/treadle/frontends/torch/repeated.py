@@ -248,7 +248,7 @@ def _add_later(
         return graph
 
     values = [*carried, *body.scope]
-    number, *results = LaterLoop.of(b.name, values, range(count), build).add(b, limit, start, values)
+    (number, *results), _ = LaterLoop.of(b.name, values, range(count), build).add(b, limit, start, values)
     number.shape = ()  # in every iteration
     for entries, value, form, added in zip(lists, results[state:], forms, body.added.values(), strict=True):
         entries_made = b.add("mul", number, b.scalar(added.count, dtypes.i64))
