@@ -11,7 +11,7 @@ from treadle import _native
 from treadle.errors import RunError
 from treadle.graph.facts import MOST_ELEMENTS, Facts
 from treadle.graph.graph import Graph
-from treadle.graph.guard import is_assumed
+from treadle.graph.guard import Numbers
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
 from treadle.ops.call import call_function
@@ -81,10 +81,9 @@ class Open:
 
     def serves(self, sizes: Mapping[str, int]) -> bool:
         """Whether the plan is valid for these sizes of the open dimensions, by name."""
-        symbols = self.facts.symbols.items()
-        return all(symbol.least <= sizes[name] <= symbol.most for name, symbol in symbols) and all(
-            is_assumed(guard, sizes, FUNCTIONS) for guard in self.facts.guards
-        )
+        symbols, numbers = self.facts.symbols.items(), Numbers(sizes, FUNCTIONS)
+        within = all(symbol.least <= sizes[name] <= symbol.most for name, symbol in symbols)
+        return within and all(map(numbers.satisfy, self.facts.guards))
 
     def bind(self, sizes: Mapping[str, int]) -> Bound | None:
         """Return the executable for these sizes of the symbols, by name; None if a guard does not hold for them."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from treadle.codegen.target import detect
-from treadle.driver import with_sample_sizes
 from treadle.errors import InputError, UnsupportedModelError
 from treadle.frontends import load
 from treadle.graph.facts import Facts
@@ -19,6 +18,7 @@ from treadle.graph.shape import is_static
 from treadle.passes.base import Math, PassContext
 from treadle.passes.pipeline import infer, make_portable
 from treadle.passes.regions import first_region
+from treadle.passes.sample_sizes import with_sample_sizes
 from treadle.passes.specialize import specialize, specialize_open
 from treadle.records import dataclass
 
@@ -95,7 +95,7 @@ def convert(
         raise UnsupportedModelError(f"outputs that are no tensors of core values cannot be written: {names}")
     context = PassContext(detect(), math)
     make = partial(_optimised, graph, context)
-    optimised, facts = make(_checked(dims, graph)) if dims else with_sample_sizes(graph, make)
+    optimised, facts = make(_checked(dims, graph), Facts()) if dims else with_sample_sizes(graph, make)
     guards = tuple(map(str, dict.fromkeys(facts.guards)))
     notes = {GUARDS: "; ".join(guards)} if guards else {}
     written = model_of(optimised, graph.inputs, list(graph.outputs), notes)
@@ -118,13 +118,12 @@ def _checked(dims: Mapping[str, int], graph: Graph) -> Mapping[str, int]:
     return dims
 
 
-def _optimised(graph: Graph, context: PassContext, samples: Mapping[str, int]) -> tuple[Graph, Facts]:
+def _optimised(graph: Graph, context: PassContext, samples: Mapping[str, int], facts: Facts) -> tuple[Graph, Facts]:
     """Return a copy of `graph` with inferred shapes, and the facts about sizes that it relies on.
 
     The copy is simplified unless a shape in it depends on data. `samples` are sizes of open dimensions for decisions
     that no proof settles. Raises ShapeError if they do not fit.
     """
-    facts = Facts()
     fixed = {value.name: value.shape for value in graph.inputs if value.shape is not None and is_static(value.shape)}
     if len(fixed) == len(graph.inputs):
         copy = specialize(graph, fixed)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from treadle.codegen.assemble import assemble
 from treadle.codegen.assemble_open import assemble_open
 from treadle.codegen.build import Progress
 from treadle.compiled_plans import Bound, Compiled, Open, in_stages, labels_of, reference_call, run_reference, stages_of
-from treadle.errors import ModelError, ShapeError
 from treadle.graph.facts import Facts
 from treadle.graph.graph import Graph, all_nodes
-from treadle.graph.open_dims import NOTHING
 from treadle.graph.shape import StaticShape
 from treadle.graph.template import Template
 from treadle.lru import LRU
@@ -31,12 +29,12 @@ from treadle.passes.lower.base import bytes_of_weights
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize, simplify
 from treadle.passes.regions import Region, first_region
+from treadle.passes.sample_sizes import with_sample_sizes
 from treadle.passes.skip_padding.in_the_way import InTheWay
 from treadle.passes.skip_padding.rewrite import Skipped, skip_padding
 from treadle.passes.specialize import (
     build_open,
     copy_graph,
-    large_sample_size,
     numbers_of,
     set_numbers,
     specialize,
@@ -60,7 +58,6 @@ from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
-_T = TypeVar("_T")
 
 MAX_STAGED_PLANS = 16
 """How many plans a graph keeps for its stage behind a data-dependent shape."""
@@ -168,8 +165,8 @@ def compile_open(
         options: How to compile.
         outputs: The names of the outputs to compute.
         hints: Sizes of symbols by which decisions are taken that no proof settles, sample sizes for the others; None:
-            sample sizes, small ones if they fit the model, else large ones. Of those that are 0 the plan is for 0 only,
-            unless they are `appended`.
+            sample sizes that fit the model (`with_sample_sizes`). Of those that are 0 the plan is for 0 only, unless
+            they are `appended`.
 
     Returns:
         A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
@@ -178,26 +175,7 @@ def compile_open(
         ModelError, ShapeError: The model does not fit together for the sample sizes.
     """
     compiled = partial(_compile_for_samples, model, options, outputs)
-    return with_sample_sizes(model, compiled) if hints is None else compiled(hints)
-
-
-def with_sample_sizes(model: Graph | Template, make: Callable[[Mapping[str, int]], _T]) -> _T:
-    """Return what `make` makes with small sample sizes or, if `model` does not fit them, with large ones.
-
-    Args:
-        model: A model with open dimensions.
-        make: Takes sizes by name; those of other dimensions are small samples.
-
-    Raises:
-        ModelError, ShapeError: The model fits neither; this is what `make` raised for small ones.
-    """
-    try:
-        return make({})
-    except (ModelError, ShapeError) as error:
-        try:
-            return make(large_samples(model))
-        except (ModelError, ShapeError):
-            raise error from None
+    return with_sample_sizes(model, compiled) if hints is None else compiled(hints, Facts())
 
 
 def appended(model: Graph | Template) -> frozenset[str]:
@@ -205,18 +183,9 @@ def appended(model: Graph | Template) -> frozenset[str]:
     return frozenset(appended_dims(model)) if isinstance(model, Graph) else frozenset()
 
 
-def large_samples(model: Graph | Template) -> dict[str, int]:
-    """Return large sample sizes of the open dimensions of `model`, for models that small ones do not fit."""
-    dims = model.dims if isinstance(model, Template) else NOTHING
-    declared = [dim for value in model.inputs for dim in value.shape or () if isinstance(dim, str)]
-    names = dict.fromkeys((*dims.roots, *(dim for dim in declared if dim not in dims.derived)))
-    return {name: dims.sample(name, large_sample_size(number)) for number, name in enumerate(names)}
-
-
 def _compile_for_samples(
-    model: Graph | Template, options: Options, outputs: Sequence[str], hints: Mapping[str, int]
+    model: Graph | Template, options: Options, outputs: Sequence[str], hints: Mapping[str, int], facts: Facts
 ) -> Open | PerSize:
-    facts = Facts()
     opened = build_open(model, facts, hints) if isinstance(model, Template) else specialize_open(model, facts, hints)
     nodes = tuple(node.name for node in all_nodes(opened))
     if options.weight_bytes is None:

@@ -132,18 +132,16 @@ def test_sizes_that_cannot_be_leave_the_plans_as_they_are() -> None:
     assert session.why_per_size() is None
 
 
-def test_sample_sizes_that_do_not_fit_wait_for_the_first_run() -> None:
-    """Its sizes decide, also after a run whose sizes contradict each other; one that is 1 has a plan of its own."""
+def test_dimensions_of_two_names_that_must_be_equal_have_a_plan_when_loaded() -> None:
+    """The samples are fitted to the sum; a size of 1 that is broadcast has a plan of its own."""
     session = treadle.Session(total())
-    why = session.why_per_size()
-    assert why is not None
-    assert "the sample sizes do not fit: node 'add0' (add): shapes [a, 8] and [b, 8]" in str(why)
+    assert (session.compiles, guards(session), session.why_per_size()) == (1, [["a >= 1", "b >= 1", "a == b"]], None)
 
     with pytest.raises(treadle.errors.ShapeError, match="broadcast"):
         session.run({"x": rows(5), "z": rows(4)})
     for length in (3, 5, 9):
         session.run({"x": rows(length), "z": rows(length)})
-    assert (session.compiles, guards(session), session.why_per_size()) == (1, [["a >= 1", "b >= 1", "a == b"]], None)
+    assert session.compiles == 1
 
     for given in ({"x": rows(1), "z": rows(3)}, {"x": rows(6), "z": rows(6)}, {"x": rows(1), "z": rows(7)}):
         (y,) = session.run(given).values()
@@ -151,6 +149,51 @@ def test_sample_sizes_that_do_not_fit_wait_for_the_first_run() -> None:
     assert session.compiles == 2
     assert "a == 1" in guards(session)[1]
     assert session.why_per_size() is None
+
+
+def test_samples_are_fitted_to_sums_products_and_tables() -> None:
+    """A mask of past and new positions, flattened rows, and a table of 50 positions: one plan, made while loading."""
+    w = ModelWriter()
+    zero, one = w.constant(np.array([0])), w.constant(np.array([1]))
+    length = w.op("Slice", w.op("Shape", "new"), one, w.constant(np.array([2])))
+    placed = w.op("Add", "new", w.op("Slice", w.random(50, 4), zero, length, zero))
+    masked = w.op("Mul", w.op("Concat", "past", placed, axis=1), "mask")
+    flat = w.op("Add", w.op("Reshape", "new", w.constant(np.array([-1, 4]))), "flat")
+    session = treadle.Session(
+        w.model(
+            {
+                "new": (FLOAT, ["batch", "length", 4]),
+                "past": (FLOAT, ["batch", "past", 4]),
+                "mask": (FLOAT, ["total", 1]),
+                "flat": (FLOAT, ["rows", 4]),
+            },
+            {masked: (FLOAT, None), flat: (FLOAT, None)},
+        )
+    )
+    assert session.why_per_size() is None
+    (found,) = guards(session)
+    assert {"length <= 50", "length + past == total", "batch*length == rows"} <= set(found)
+
+    for batch, new, past in [(1, 1, 0), (2, 50, 7), (3, 5, 2)]:
+        shapes = {"new": (batch, new, 4), "past": (batch, past, 4), "mask": (new + past, 1), "flat": (batch * new, 4)}
+        given = {name: np.random.default_rng(len(name)).random(shape, np.float32) for name, shape in shapes.items()}
+        results = session.run(given)
+        np.testing.assert_array_equal(results[flat], given["new"].reshape(-1, 4) + given["flat"])
+        np.testing.assert_array_equal(results[masked][:, :past], given["past"] * given["mask"][:past])
+    assert session.compiles == 1
+
+
+def test_sizes_that_no_sample_fits_wait_for_the_first_run() -> None:
+    """A plan for 5 rows alone is none for open sizes."""
+    w = ModelWriter()
+    y = w.op("Add", "x", w.random(5, 8))
+    session = treadle.Session(w.model({"x": (FLOAT, ["length", 8])}, {y: (FLOAT, None)}))
+
+    assert session.compiles == 0
+    assert "the sample sizes do not fit: node 'add0' (add)" in str(session.why_per_size())
+    session.run({"x": rows(5)})
+    assert session.compiles == 1
+    assert str(session.why_per_size()) == "a plan would be valid only for length == 5"
 
 
 def test_large_sample_sizes_are_tried_where_small_ones_do_not_fit() -> None:

@@ -20,10 +20,10 @@ import treadle
 from treadle import dtypes
 from treadle.compile import runner_of
 from treadle.compile_settings import Progress
-from treadle.driver import large_samples
 from treadle.errors import InputError, LimitError, ModelError, ShapeError
 from treadle.graph.open_dims import NOTHING, OpenDims
 from treadle.graph.shape import elements
+from treadle.passes.sample_sizes import large_samples
 from treadle.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]

@@ -23,12 +23,13 @@ class Facts:
     """The expressions of one model and what was assumed of them. Implements `dim.Rules`.
 
     Every decision that no proof settles is taken as it is for the sample sizes (`hint`) and recorded in `guards`; one
-    that implies an older guard replaces it.
+    that implies an older guard replaces it. `decisions` are all of them, in the order in which they were taken.
     """
 
     def __init__(self) -> None:
         self.symbols: dict[str, DimExpr] = {}
         self.guards: list[Guard] = []
+        self.decisions: list[Guard] = []
         self._expressions: dict[Terms[Atom], DimExpr] = {}
         self._atoms: dict[tuple[Any, ...], Atom] = {}
         self._reals: dict[tuple[Any, ...], RealExpr] = {}
@@ -287,7 +288,9 @@ class Facts:
         if key not in self._assumed:
             a, b = hint_of(left), hint_of(right)
             self._assumed[key] = holds = a <= b if or_equal else a < b
-            self.guards.append(Guard(op, left, right, holds))
+            guard = Guard(op, left, right, holds)
+            self.guards.append(guard)
+            self.decisions.append(guard)
         return self._assumed[key]
 
     def broadcast(self, left: int, right: int) -> int | None:  # noqa: ARG002 - as in dim.Rules
@@ -322,6 +325,7 @@ class Facts:
             hint = _hint(value)
             self._assumed[key] = holds = hint == 0 if op == "zero" else hint < 0
             guard = Guard(op, value, 0, holds)
+            self.decisions.append(guard)
             weaker = self._limits.get((base, holds)) if kind == "below" else None
             if kind == "below":
                 self._limits[base, holds] = guard

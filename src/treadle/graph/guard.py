@@ -102,24 +102,50 @@ Functions = Mapping[str, Callable[..., int]]
 """The functions that expressions call, by name."""
 
 
+class Numbers:
+    """The numbers that the expressions of one model are for given sizes. Each part of them is computed once.
+
+    Args:
+        sizes: The sizes of the symbols, by name.
+        functions: The functions that expressions call, by name.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], functions: Functions | None = None) -> None:
+        self._sizes = sizes
+        self._functions = {**_ATOMS, **(functions or {})}
+        self._known: dict[Atom | RealExpr, Any] = {}
+
+    def of(self, size: Any) -> Any:
+        """Returns the number that `size` is; one that is no expression as it is."""
+        if isinstance(size, RealExpr):
+            found = self._known.get(size)
+            if found is None:
+                found = self._known[size] = float(REAL_OPS[size.op](*map(self.of, size.args)))
+            return found
+        if not isinstance(size, DimExpr):
+            return size
+        return sum(number * math.prod(map(self._atom, product)) for product, number in size.terms)
+
+    def _atom(self, atom: Atom) -> int:
+        if atom.op == "symbol":
+            return self._sizes[atom.args[0]]
+        found = self._known.get(atom)
+        if found is None:
+            found = self._known[atom] = int(self._functions[atom.op](*map(self.of, atom.args)))
+        return int(found)
+
+    def satisfy(self, guard: Guard) -> bool:
+        """Returns whether they are what `guard` assumes."""
+        left, right = self.of(guard.left), self.of(guard.right)
+        answers = {"zero": left == 0, "negative": left < 0, "less": left < right, "less_equal": left <= right}
+        return bool(answers[guard.op] == guard.holds)
+
+
 def evaluate(size: Any, values: Mapping[str, int], functions: Functions | None = None) -> Any:
     """Returns the number that `size` is for `values` of the symbols."""
-    if isinstance(size, RealExpr):
-        return float(REAL_OPS[size.op](*(evaluate(arg, values, functions) for arg in size.args)))
-    if not isinstance(size, DimExpr):
-        return size
-    table = {**_ATOMS, **(functions or {})}
-    return sum(number * math.prod(_value(atom, values, table) for atom in product) for product, number in size.terms)
-
-
-def _value(atom: Atom, values: Mapping[str, int], functions: Functions) -> int:
-    if atom.op == "symbol":
-        return values[atom.args[0]]
-    return int(functions[atom.op](*(evaluate(arg, values, functions) for arg in atom.args)))
+    return Numbers(values, functions).of(size)
 
 
 def is_assumed(guard: Guard, values: Mapping[str, int], functions: Functions | None = None) -> bool:
     """Whether `guard` holds for `values` of the symbols."""
-    left, right = (evaluate(size, values, functions) for size in (guard.left, guard.right))
-    answers = {"zero": left == 0, "negative": left < 0, "less": left < right, "less_equal": left <= right}
-    return bool(answers[guard.op] == guard.holds)
+    return Numbers(values, functions).satisfy(guard)

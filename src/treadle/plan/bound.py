@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 from treadle.graph.dim import DimExpr, RealExpr
-from treadle.graph.guard import Functions, evaluate
+from treadle.graph.guard import Functions, Numbers
 from treadle.plan.call import Call
 from treadle.plan.first_fit import first_fit
 from treadle.plan.plan import Place, Plan
@@ -21,8 +22,8 @@ def bound(plan: Plan, sizes: Mapping[str, int], functions: Functions) -> Plan:
         sizes: The sizes of its symbols, by name.
         functions: The functions that expressions call, by name.
     """
-
-    number = _numbers_at(sizes, functions)
+    numbers = Numbers(sizes, functions)
+    number = partial(_with_numbers, numbers)
     buffers = [replace(buffer, size=number(buffer.size)) for buffer in plan.buffers]
     arena = plan.arena_bytes
     if plan.rivals:
@@ -34,7 +35,7 @@ def bound(plan: Plan, sizes: Mapping[str, int], functions: Functions) -> Plan:
         plan,
         inputs=tuple(replace(port, shape=number(port.shape)) for port in plan.inputs),
         outputs=tuple(replace(port, shape=number(port.shape)) for port in plan.outputs),
-        calls=[bound_call(call, sizes, functions) for call in plan.calls],
+        calls=[_bound_call(call, numbers) for call in plan.calls],
         buffers=buffers,
         places={value: Place(place.buffer, number(place.offset)) for value, place in plan.places.items()},
         arena_bytes=arena,
@@ -45,7 +46,11 @@ def bound(plan: Plan, sizes: Mapping[str, int], functions: Functions) -> Plan:
 
 def bound_call(call: Call, sizes: Mapping[str, int], functions: Functions) -> Call:
     """Returns `call` for numbers in place of its symbols. The arguments are as in `bound`."""
-    number = _numbers_at(sizes, functions)
+    return _bound_call(call, Numbers(sizes, functions))
+
+
+def _bound_call(call: Call, numbers: Numbers) -> Call:
+    number = partial(_with_numbers, numbers)
     return replace(
         call,
         sizes=number(call.sizes),
@@ -60,16 +65,14 @@ def bound_call(call: Call, sizes: Mapping[str, int], functions: Functions) -> Ca
     )
 
 
-def _numbers_at(sizes: Mapping[str, int], functions: Functions) -> Callable[[Any], Any]:
-    """Returns a function that evaluates the expressions in a size, a tuple or a record."""
-
-    def number(size: Any) -> Any:
-        if isinstance(size, DimExpr | RealExpr):
-            return evaluate(size, sizes, functions)
-        if isinstance(size, tuple):
-            return tuple(map(number, size))
-        if is_dataclass(size) and not isinstance(size, type):
-            return replace(size, **{field.name: number(getattr(size, field.name)) for field in fields(size)})
-        return size
-
-    return number
+def _with_numbers(numbers: Numbers, size: Any) -> Any:
+    """Returns a size, a tuple or a record with numbers in place of expressions."""
+    if isinstance(size, DimExpr | RealExpr):
+        return numbers.of(size)
+    if isinstance(size, tuple):
+        return tuple(_with_numbers(numbers, each) for each in size)
+    if is_dataclass(size) and not isinstance(size, type):
+        return replace(
+            size, **{field.name: _with_numbers(numbers, getattr(size, field.name)) for field in fields(size)}
+        )
+    return size

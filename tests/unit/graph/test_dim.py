@@ -222,6 +222,22 @@ def test_real_numbers() -> None:
     assert is_assumed(facts.guards[0], {"batch": 1, "length": 8_000}) is False
 
 
+def test_shared_parts_are_computed_once() -> None:
+    """The numbers of expressions that read the one before twice: a call for each, not for each path."""
+    facts, _, length = sizes()
+    size: Any = length
+    for _ in range(30):
+        size = facts.call("half", (size, size), 20, 1) + facts.call("half", (size, 2), 20, 1)
+    calls: list[tuple[int, ...]] = []
+
+    def half(*args: int) -> int:
+        calls.append(args)
+        return max(args) // 2
+
+    assert evaluate(size, {"length": 64}, {"half": half}) == 64
+    assert len(calls) == 60
+
+
 def test_text() -> None:
     """Expressions read like formulas."""
     _, batch, length = sizes()
