@@ -69,7 +69,7 @@ def convert(
         external: True writes the weights to a file beside it, whose name ends in ".data"; None does so if the model is
             larger than MOST_BYTES.
         dims: Sizes by name of open dimensions, for which the model is right where it is not for all sizes: what they
-            decide is among the guards. They stay open. None: small or large ones, whichever fit.
+            decide is among the guards. They stay open. None: sizes that fit.
         **options: As Session takes them for this kind of model, such as `outputs`.
 
     Raises:
