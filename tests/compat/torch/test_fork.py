@@ -271,3 +271,32 @@ def test_deeply_nested_forks_from_several_threads_while_settings_change() -> Non
         clients[number % 4].join(0.002)
 
     assert found == [True] * 12
+
+
+def chain(x, depth: int):
+    if depth == 0:
+        return torch.mm(x, x)
+    future = torch.jit.fork(chain, x, depth - 1)
+    return torch.jit.wait(future) + x
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda f: torch.jit.trace(lambda x: f(x, 1000), torch.ones(2, 2))])
+def test_a_chain_of_forks_may_be_deeper_than_pythons_stack(make) -> None:
+    """
+    Each fork begins inside the one before it.
+    """
+    program, x = make(chain), torch.ones(2, 2)
+    for _ in range(3):
+        found = program(x, 1000) if make is torch.jit.script else program(x)
+        assert (found.numpy() == 1002).all()
+
+
+def test_an_error_in_the_depth_of_forks_is_raised_by_the_outermost_wait() -> None:
+    @torch.jit.script
+    def failing(x, depth: int):
+        if depth == 0:
+            raise ValueError("too deep")
+        return torch.jit.wait(torch.jit.fork(failing, x, depth - 1))
+
+    with pytest.raises(ValueError, match="too deep"):
+        failing(torch.ones(1), 200)

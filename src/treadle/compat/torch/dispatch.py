@@ -5,7 +5,8 @@ The second call with the same signature (classes, dtypes, shapes, other values) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -35,6 +36,7 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
     In a recording its ops join the recording; elsewhere its results are computed at once.
     """
     name = function.__name__.strip("_")
+    first = _first_tensor(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,15 +45,21 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
             key: list[Any] = [function]
             tensors: list[Tensor] = []
             if not append_call_signature(args, kwargs, key, tensors):
+                if first:
+                    require_tensor(name, first, args, kwargs)
                 return cast(R, _record(function, name, args, kwargs, Recording()))
             signature = (*key, aliases(tensors))
             known = _CALLS.get(signature)
             result = known.run(tensors) if type(known) is Replay else NotImplemented
+            if result is NotImplemented and first:
+                require_tensor(name, first, args, kwargs)
             return cast(
                 R, _first_call(function, name, args, kwargs, signature, tensors) if result is NotImplemented else result
             )
         if recording.function:
             return function(*args, **kwargs)
+        if first:
+            require_tensor(name, first, args, kwargs)
         recording.function = name
         try:
             if recording.has_open_sizes and needs_sizes(recording, (args, kwargs)):
@@ -65,6 +73,28 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
             recording.function = ""
 
     return call
+
+
+_NUMBER_FIRST = frozenset({
+    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "bucketize", "div", "floor_divide", "mul", "normal", "pow",
+    "remainder", "shift_left", "shift_right", "sub",
+})  # fmt: skip
+"""Functions whose first operand may be a number, in PyTorch or as the other operand of a tensor's operator."""
+
+
+def _first_tensor(function: Callable[..., Any]) -> str:
+    """Returns the name of the first parameter of `function` if that must be a tensor, else an empty text."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None or function.__name__.strip("_") in _NUMBER_FIRST:
+        return ""
+    return first.name if first.annotation in ("Tensor", "Operand", Tensor) else ""
+
+
+def require_tensor(name: str, first: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raises TypeError unless the first argument is a tensor."""
+    given = args[0] if args else kwargs.get(first, name)
+    if not isinstance(given, Tensor) and given is not name:
+        raise TypeError(f"{name}(): argument '{first}' (position 1) must be Tensor, not {type(given).__name__}")
 
 
 def _first_call(

@@ -21,6 +21,10 @@ from treadle.compat.torch.tensor import Tensor
 Body = Generator[Any, Any, Any]
 
 
+MOST_NESTED = 32
+"""How many forks run inside one another at once. Those inside them run later: Python's stack is limited."""
+
+
 class Task:
     """One body and the future of its result."""
 
@@ -38,13 +42,17 @@ class Call:
         self.ready: deque[Task] = deque()
         self.waiting_for_value: list[Task] = []  # bodies that need the value of a tensor
         self.waiting: list[tuple[Future, Task]] = []
+        self._running = 0  # how many tasks run inside one another
         self.functions: set[types.FunctionType] = set()  # whose code was entered
         self.named: set[str] = set()  # attributes that were read by name, with getattr or hasattr
 
     def fork(self, body: Body, scope: str) -> Future:
-        """Starts a body and runs it as far as possible."""
+        """Starts a body and runs it as far as possible, now or before anybody has its result."""
         task = Task(body, scope)
-        self._advance(task)
+        if self._running < MOST_NESTED:
+            self._advance(task)
+        else:
+            self.ready.append(task)
         return task.future
 
     def _advance(self, task: Task) -> None:
@@ -53,6 +61,7 @@ class Call:
         before, recording.scopes = recording.scopes, task.scopes
         function, recording.function = recording.function, ""
         assert task.body is not None
+        self._running += 1
         try:
             while True:
                 awaited = next(task.body)
@@ -69,6 +78,7 @@ class Call:
             task.future.set_exception(error)
         finally:
             recording.scopes, recording.function = before, function
+            self._running -= 1
         task.body = None
         self._wake(task.future)
 

@@ -316,7 +316,8 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
         if any(not isinstance(other, _OPERANDS) for other in others):
             return NotImplemented
         function = METHODS[name]
-        return function(*others, self) if swapped else function(self, *others)
+        operands = [Tensor(each) if isinstance(each, np.ndarray) else each for each in others]
+        return function(*operands, self) if swapped else function(self, *operands)
 
     return operator
 

@@ -53,11 +53,13 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 @tensor_function
-def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
     """Replaces NaN by 0 and infinities by the largest finite numbers, or by the numbers given."""
     if not input.dtype.is_floating_point:
         return input
     limits = dtypes.finfo(input.dtype)
-    found = where(isnan(input), nan, input)
+    found = where(isnan(input), 0.0 if nan is None else nan, input)
     found = where(eq(found, math.inf), limits.max if posinf is None else posinf, found)
     return where(eq(found, -math.inf), limits.min if neginf is None else neginf, found)

@@ -19,6 +19,9 @@ Operand = Any
 """A Tensor, an array or a Python number."""
 
 
+_OPERANDS = (Tensor, bool, int, float, np.ndarray, np.generic)
+
+
 def as_tensor(value: Operand) -> Tensor:
     """Returns `value` as a tensor; a Python number gets PyTorch's default dtype for its type."""
     if isinstance(value, Tensor):
@@ -48,6 +51,9 @@ def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dty
 
     Numbers become constant arrays.
     """
+    for value in values:
+        if not isinstance(value, _OPERANDS) and not is_expression(value):
+            raise TypeError(f"an operand must be Tensor or Number, not {type(value).__name__}")
     tensors = [Tensor(v) if isinstance(v, np.ndarray) else v for v in values]
     to = common_type(*tensors)
     if least is not None and to.category < least.category:

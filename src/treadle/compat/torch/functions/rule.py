@@ -42,7 +42,8 @@ def of_op(op: str, arguments: Callable[..., tuple[Any, ...]] | None = None) -> C
 
 def _as_of(op: str) -> Callable[..., tuple[Any, ...]]:
     _builder, *parameters = inspect.signature(RULES[op]).parameters.values()
-    signature = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters])
+    kinds = [Tensor if each.annotation in (Value, "Value") else inspect.Parameter.empty for each in parameters]
+    signature = inspect.Signature([each.replace(annotation=kind) for each, kind in zip(parameters, kinds, strict=True)])
 
     def ordered(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:

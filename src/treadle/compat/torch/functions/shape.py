@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.compat.torch.dispatch import tensor_function
+from treadle.compat.torch.dispatch import require_tensor, tensor_function
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.functions.axes import axis_of
 from treadle.compat.torch.functions.promotion import common
@@ -55,6 +55,8 @@ def view_function(
 
         @wraps(function)
         def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if not isinstance(input, Tensor):
+                require_tensor(function.__name__, "input", (input,), {})
             recording = current()
             if recording is None and input.array is not None:
                 return Tensor(view(input, input.array, *args, **kwargs))
