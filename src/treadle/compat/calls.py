@@ -8,6 +8,10 @@ PROVIDER_OPS = frozenset({"matmul", "einsum", "attention", "conv", "conv_transpo
 """Ops that a provider of matrix products may run, in whole or in part."""
 
 
+CLOSE = 0.85
+"""How alike a missing name and one that there is must be, for difflib, so that it was probably meant."""
+
+
 class Uncached(Enum):
     """Signatures of calls that are known, but have no cached compiled form."""
 

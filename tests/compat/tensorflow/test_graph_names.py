@@ -166,7 +166,7 @@ ADVICE = {
     "vectorized_map": "tf.map_fn", "dynamic_rnn": "tf.while_loop", "GradientTape": "gradients", "keras": "ONNX",
     "argsrt": "argsort",
     "sparse_add": "dense", "irfft": "numpy_function", "enable_resource_variables": "leave it out",
-    "anything": "lists what there is",
+    "anything": "has no 'anything'$", "fao": "has no 'fao'$",
 }  # fmt: skip
 
 

@@ -118,3 +118,54 @@ def test_floordiv_of_the_smallest_integer_rounds_down() -> None:
     least = np.iinfo(np.int32).min
 
     np.testing.assert_array_equal(tf.constant([least, 7, -7]) // tf.constant([3, -2, -7]), [least // 3, -4, 1])
+
+
+ODD: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
+    "no functions in a cond": (TypeError, lambda tf: tf.cond(tf.constant(True), (1,), (2,))),
+    "no function in a switch_case": (TypeError, lambda tf: tf.switch_case(tf.constant(0), [1, 2])),
+    "no function in a while_loop": (TypeError, lambda tf: tf.while_loop(lambda i: i < 1, 3, [tf.constant(0)])),
+    "None in place of an operand": (ValueError, lambda tf: tf.add(None, 1)),
+    "None in place of the other operand": (ValueError, lambda tf: tf.add(tf.constant(1.0), None)),
+    "rows of two lengths": (ValueError, lambda tf: tf.constant([[1], [1, 2]])),
+    "a depth of text": (TypeError, lambda tf: tf.one_hot(tf.constant([1]), "x")),
+    "a number of text": (TypeError, lambda tf: tf.linspace(0.0, 1.0, "a")),
+}
+INVALID: dict[str, Callable[[Any], Any]] = {
+    "a shape of text": lambda tf: tf.reshape(tf.constant([1]), "a"),
+    "sizes of text": lambda tf: tf.fill(["a"], 1),
+    "repeats of text": lambda tf: tf.tile(tf.constant([1]), "a"),
+    "a loop whose condition is a number": lambda tf: tf.function(
+        lambda: tf.while_loop(lambda i: i, lambda i: i, [tf.constant(1)])
+    )(),
+}
+
+
+def libraries() -> list[Any]:
+    try:
+        import tensorflow as peer  # noqa: ICN001 - the facade is tf
+    except ImportError:
+        return [tf]
+    return [tf, peer]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_arguments_of_another_kind_raise_what_tensorflow_raises(name: str) -> None:
+    kind, make = ODD[name]
+    for library in libraries():
+        with pytest.raises(kind) as caught:
+            make(library)
+        assert type(caught.value) is kind
+        assert "not callable" not in str(caught.value)
+        assert "int()" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_text_and_numbers_out_of_place_are_invalid_arguments(name: str) -> None:
+    for library in libraries():
+        with pytest.raises(library.errors.InvalidArgumentError):
+            INVALID[name](library)
+
+
+def test_text_is_not_cast_to_numbers() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Cast string to i32 is not supported"):
+        tf.cast(tf.constant("1"), tf.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,13 @@ from treadle.compat.calls import Uncached
 from treadle.compat.tensorflow import context, eager, replay_cache
 from treadle.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor
 from treadle.compat.tensorflow.dtypes import as_dtype
+from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.graph import Graph
 from treadle.compat.tensorflow.op_types import name_of
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
 from treadle.compat.tensorflow.tensor_like import TensorLike
-from treadle.dtypes import DType
+from treadle.dtypes import DType, string
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.parameters import Parameters
 from treadle.frontends.tensorflow.table import Rule
@@ -96,14 +98,21 @@ class Op:
                 tensors.append(("Shape", convert_to_tensor(value)))
             elif kind is None:
                 plan.append((parameter, None, attribute(value, f"{self.name}({parameter}=)")))
-            elif value is None:
+            elif value is None and self.__signature__.parameters[parameter].default is not Parameter.empty:
                 plan.append((parameter, -1, None))
             else:
                 operands = list(value) if several or parameter == self._variadic else [value]
                 plan.append((parameter, len(operands), None if several or parameter == self._variadic else "one"))
                 wanted = hint if kind == "Same" else None
-                tensors.extend((kind, convert_to_tensor(operand, dtype_hint=wanted)) for operand in operands)
+                tensors.extend(self._operand(parameter, kind, operand, wanted) for operand in operands)
         return tuple(plan), tensors, name
+
+    def _operand(self, parameter: str, kind: str, value: Any, hint: Any) -> tuple[str, Any]:
+        """Return an operand as a tensor, with its kind. Raises InvalidArgumentError for text in place of numbers."""
+        tensor = convert_to_tensor(value, dtype_hint=hint)
+        if kind == "Shape" and tensor.dtype.core is string:
+            raise InvalidArgumentError(None, None, f"{self.name}: {parameter} must be numbers, got string")
+        return kind, tensor
 
     def _bound_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, eager.Emit, eager.Operands]:
         """Bind the arguments of an eager call, and return the arguments of eager.execute()."""

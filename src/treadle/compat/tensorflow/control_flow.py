@@ -18,6 +18,7 @@ from treadle.compat.tensorflow.assertions import Assert
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.core_control import add_branch, add_loop
 from treadle.compat.tensorflow.dispatch import call
+from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.func_graph import Subgraph, effects_of_parts
 from treadle.compat.tensorflow.graph import Operation, operation_of
 from treadle.compat.tensorflow.shape import TensorShape
@@ -99,6 +100,7 @@ def cond(
     """
     if true_fn is None or false_fn is None:
         raise TypeError("cond(): wanted 'true_fn' and 'false_fn'")
+    _require_callable(true_fn=true_fn, false_fn=false_fn)
     graph = context.current_graph()
     if graph is not None and isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool", pred)
@@ -128,6 +130,21 @@ def cond(
         attrs=effects_of_parts(yes, no),
     )
     return _structured_outputs(yes.graph.structure, op)
+
+
+def _require_callable(**functions: Any) -> None:
+    """Raise TypeError, which names the parameter, for what is no function."""
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"'{name}' must be callable.")
+
+
+def _check_condition(results: Sequence[Tensor]) -> None:
+    """Raise InvalidArgumentError unless a loop's condition gives one boolean."""
+    kinds = [result.dtype for result in results]
+    if [kind.name for kind in kinds] != ["bool"]:
+        found = ", ".join(kind.name for kind in kinds) or "nothing"
+        raise InvalidArgumentError(None, None, f"while_loop: the condition must give one bool, got {found}")
 
 
 def cond_v1(
@@ -171,6 +188,7 @@ def case(
     if not pairs:
         raise ValueError("case(): wanted at least one pair of a predicate and a function")
     predicates = [predicate for predicate, _ in pairs]
+    _require_callable(**{f"fn for pred {number}": function for number, (_, function) in enumerate(pairs)})
     checks = []
     if exclusive:
         count = call("reduce_sum", call("cast", call("stack", predicates), "int32"))
@@ -209,6 +227,7 @@ def switch_case(
     """
     given = list(branch_fns.items() if isinstance(branch_fns, dict) else branch_fns)
     functions = dict(given if all(isinstance(each, tuple) for each in given) else enumerate(given))
+    _require_callable(**{f"branch {number}": function for number, function in functions.items()})
     if sorted(functions) != list(range(len(given))):
         keys = ",".join(map(str, sorted(functions)))
         raise ValueError(
@@ -271,6 +290,7 @@ def while_loop(
         ValueError: the body returns another number of tensors, or a shape that the invariants do not allow.
         TypeError: the body returns another dtype.
     """
+    _require_callable(cond=cond, body=body)
     if isinstance(maximum_iterations, Tensor) and constant_value(maximum_iterations) is None:
         return _loop_with_symbolic_limit(cond, body, loop_vars, shape_invariants, maximum_iterations, name)
     given = [convert_to_tensor(leaf) for leaf in nest.flatten(loop_vars)]
@@ -289,6 +309,7 @@ def while_loop(
     test = Subgraph(graph, cond, parameters, loop_vars)
     step = Subgraph(graph, body, parameters, loop_vars)
     _check_loop_results(step.graph.results, first, shapes)
+    _check_condition(test.graph.results)
     joined = not test.graph.effects()
     if joined:
         step.append_test(cond)

@@ -56,7 +56,10 @@ def _from_python(value: Any, *, wide: bool) -> Array:
     """
     if value is None:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError("Can't convert non-rectangular Python sequence to Tensor.") from error
     if type(value) is float:
         return array if wide else array.astype(np.float32)
     if array.dtype.kind in "SU":

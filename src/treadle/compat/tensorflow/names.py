@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from treadle.compat.calls import CLOSE
 from treadle.compat.tensorflow import (
     assertions,
     autograph,
@@ -114,11 +115,11 @@ LIKE = (
 
 
 def absent(path: str, name: str, existing: list[str]) -> AttributeError:
-    """Return the error for a missing name: where it is instead, or which names are similar."""
+    """Return the error for a missing name: where it is instead, or which names are similar, if there are any."""
     import difflib
 
     elsewhere = [full for full in PUBLIC if full.rpartition(".")[2] == name]
-    close = difflib.get_close_matches(name, existing, 3, 0.75)
+    close = difflib.get_close_matches(name, existing, 3, CLOSE)
     if name in INSTEAD:
         advice = INSTEAD[name]
     elif elsewhere:
@@ -127,8 +128,8 @@ def absent(path: str, name: str, existing: list[str]) -> AttributeError:
         advice = f"did you mean {' or '.join(close)}?"
     else:
         full = f"{path}.{name}".lower()
-        advice = next((text for part, text in LIKE if part in full), f"dir({path}) lists what there is")
-    return AttributeError(f"{path} of treadle has no {name!r}: {advice}", name=name)
+        advice = next((text for part, text in LIKE if part in full), "")
+    return AttributeError(f"{path} of treadle has no {name!r}{advice and f': {advice}'}", name=name)
 
 
 _ERRORS = {f"errors.{name}": kind for name, kind in vars(errors).items() if isinstance(kind, type)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from treadle.compat.calls import CLOSE
+
 _INSTEAD = {
     "save": "keep the source of the model, and its state_dict with torch.save",
     "optim": "treadle runs models and does not train them; train with PyTorch and convert with .numpy()",
@@ -36,13 +38,13 @@ _METHODS = {
 
 
 def missing_name_error(module: str, name: str, offered: Iterable[str]) -> AttributeError:
-    """Returns the error for `module.name`, which says what to use instead."""
-    near = difflib.get_close_matches(name, list(offered), n=3, cutoff=0.75)
+    """Returns the error for `module.name`, which says what to use instead if there is something."""
+    near = difflib.get_close_matches(name, list(offered), n=3, cutoff=CLOSE)
     instead = _METHODS if module == "Tensor" else _INSTEAD
     if name in instead:
         advice = instead[name]
     elif near:
         advice = "did you mean " + " or ".join(f"{module}.{other}" for other in near) + "?"
     else:
-        advice = f"dir({module}) lists what there is"
-    return AttributeError(f"treadle's {module} has no {name!r}: {advice}")
+        advice = ""
+    return AttributeError(f"treadle's {module} has no {name!r}{advice and f': {advice}'}")

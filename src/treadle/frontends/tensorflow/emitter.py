@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.errors import LimitError, ShapeError
+from treadle.errors import DtypeError, LimitError, ShapeError
 from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph, link
@@ -104,7 +104,9 @@ class Emitter:
         return self.add("expand", self.constant(np.asarray(number).astype(dtype.numpy)), self.integers(shape))
 
     def cast(self, value: Value, to: DType) -> Value:
-        """Return `value` cast to `to`."""
+        """Return `value` cast to `to`. Raises DtypeError for strings that are to be numbers."""
+        if value.dtype is dtypes.string and to is not dtypes.string:
+            raise DtypeError(f"Cast string to {to} is not supported")
         return value if value.dtype == to else self.add("cast", value, to=to)
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
@@ -193,7 +195,9 @@ class Emitter:
 
 
 def integer(number: float) -> int:
-    """Return a number as an int; an expression as it is."""
+    """Return a number as an int; an expression as it is. Raises TypeError for text."""
+    if isinstance(number, str | bytes):
+        raise TypeError(f"Cannot convert {number!r} to a tensor of dtype int32")
     return number if is_expression(number) else int(number)  # type: ignore[return-value]
 
 

@@ -317,13 +317,13 @@ def range_(
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
     """Return `num` numbers from start to stop, both included; float64 for integers."""
-    if int(num) < 1 or any(value.shape not in ((), None) for value in (start, stop)):
+    if integer(num) < 1 or any(value.shape not in ((), None) for value in (start, stop)):
         raise ValueError(f"linspace: wanted start and stop of rank 0 and num of at least 1, got {num}")
     kind = start.known_dtype if start.known_dtype.is_float else dtypes.f64
     if known_value(start) is None or known_value(stop) is None:
-        return e.unknown(kind, [int(num)])
+        return e.unknown(kind, [integer(num)])
     first, last = e.static(start), e.static(stop)
-    return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=kind.numpy))
+    return e.constant(np.linspace(first, last, e.limited(integer(num), MOST_LISTED), dtype=kind.numpy))
 
 
 def one_hot(
