@@ -306,3 +306,49 @@ def test_scripts_take_most_of_python() -> None:
     assert len(found) == len(expected)
     for each, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(each.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_an_exception_of_a_script_is_a_torch_jit_error() -> None:
+    """
+    As in PyTorch, and one of its own class. The script itself may catch it as such.
+    """
+
+    @torch.jit.script
+    def raising(x):
+        if x.shape[0] > 2:
+            raise ValueError(f"{x.shape[0]} rows")
+        return x
+
+    @torch.jit.script
+    def catching(x):
+        try:
+            return raising(x)
+        except ValueError as error:
+            return x[: len(str(error))]
+
+    for _ in range(3):
+        with pytest.raises(torch.jit.Error, match=r"^3 rows$") as caught:
+            raising(torch.ones(3))
+        assert isinstance(caught.value, ValueError)
+        assert raising(torch.ones(2)).tolist() == [1, 1]
+        assert len(catching(torch.ones(9))) == 6
+    assert not issubclass(torch.jit.Error, RuntimeError)
+
+
+def test_a_name_that_is_defined_nowhere_is_an_error_of_scripting() -> None:
+    """
+    A function may call itself, which is not defined yet.
+    """
+
+    def undefined(x):
+        return [unknown_scale * each for each in x]  # noqa: F821 - that is what is tested
+
+    with pytest.raises(RuntimeError, match=r"undefined value unknown_scale: .*test_scripts.py.*undefined, line \d+"):
+        torch.jit.script(undefined)
+
+    class Undefined(torch.nn.Module):
+        def forward(self, x):
+            return x * unknown_scale  # noqa: F821 - that is what is tested
+
+    with pytest.raises(RuntimeError, match="undefined value unknown_scale"):
+        torch.jit.script(Undefined())

@@ -40,6 +40,10 @@ class Setting:
     """The object of a `with` statement that switches gradients; treadle has none to switch."""
 
 
+class Raised(Fault):
+    """The script raises an exception."""
+
+
 class Interpreter:
     """Interprets one graph, inner graphs included; `importer` adds the nodes.
 
@@ -296,7 +300,7 @@ class Interpreter:
             return None
 
     def _raise(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
-        raise Fault(f"the script raises {args[0]!r} for these inputs")
+        raise Raised(f"the script raises {args[0]!r} for these inputs")
 
     def _list(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         return [list(args)]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from treadle.dtypes import DType
+from treadle.errors import ModelError
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
-from treadle.frontends.torch.calls import Importer
+from treadle.frontends.torch.calls import Importer, Location
 from treadle.frontends.torch.frames import Part
-from treadle.frontends.torch.interpreter import Interpreter
+from treadle.frontends.torch.interpreter import Interpreter, Raised
 from treadle.frontends.torch.results import Result, Results
 from treadle.frontends.torch.source import check_ops, inline, readable
 from treadle.frontends.torch.tensor import Box
@@ -56,6 +57,10 @@ class Program:
     written: tuple[tuple[int, int], ...]
 
 
+class ScriptRaisedError(ModelError):
+    """A script raises an exception for the arguments of a call."""
+
+
 class Owner(Protocol):
     """Has the tensors and other attributes of a loaded module, which may not be those of its file any more."""
 
@@ -96,6 +101,7 @@ class Method:
             owner: Has the tensors of the module, and its attributes that are no tensors.
 
         Raises:
+            ScriptRaisedError: The script raises an exception for these arguments.
             UnsupportedModelError, ModelError: An error lists all that is not supported or does not fit.
         """
         graph, faults = Graph(self.title), Faults()
@@ -104,6 +110,8 @@ class Method:
         held = [_boxed(argument, graph, boxes) for argument in arguments]
         with readable():
             (found,) = Interpreter(importer).graph(self._graph, [Part(self._module, ""), *held])
+        if importer.raised is not None:
+            raise ScriptRaisedError(f"{self.title}: {importer.raised}")
         faults.raise_all(self.title)
         results = Results(importer, [*boxes, *importer.boxes])
         result = importer.attempt("its result", lambda: results.of(found, self.schema.returns[0].type))
@@ -127,6 +135,7 @@ class _StateImporter(Importer):
         state: Their paths and forms.
         boxes: What holds them in the program.
         attributes: The attributes that are no tensors and are read: their paths and values.
+        raised: What the script raises, if anything.
     """
 
     def __init__(self, graph: Graph, faults: Faults, owner: Owner) -> None:
@@ -134,6 +143,7 @@ class _StateImporter(Importer):
         self._graph = graph
         self._owner = owner
         self.attributes: dict[str, Any] = {}
+        self.raised: Raised | None = None
         self._known: dict[int, Box] = {}
         self.state: list[tuple[str, Form]] = []
         self.boxes: list[Box] = []
@@ -155,6 +165,18 @@ class _StateImporter(Importer):
             self.state.append((path, form))
             self.boxes.append(found)
         return found
+
+    def attempt(self, location: Location, make: Callable[[], Any]) -> Any:
+        """Returns what `make` returns, as every importer; keeps the first exception that the script raises."""
+
+        def noted() -> Any:
+            try:
+                return make()
+            except Raised as fault:
+                self.raised = self.raised or fault
+                raise
+
+        return super().attempt(location, noted)
 
     def attribute(self, value: Any, path: str) -> Any:
         """Returns an attribute that is no tensor."""

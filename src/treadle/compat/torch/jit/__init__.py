@@ -6,6 +6,7 @@ from treadle.compat.torch.future import Future as Future
 from treadle.compat.torch.jit.compilation_unit import CompilationUnit as CompilationUnit
 from treadle.compat.torch.jit.container_types import isinstance_
 from treadle.compat.torch.jit.loading import load as load
+from treadle.compat.torch.jit.rewrite import Error as Error
 from treadle.compat.torch.jit.script import ScriptFunction as ScriptFunction
 from treadle.compat.torch.jit.script import ScriptModule as ScriptModule
 from treadle.compat.torch.jit.script import annotate as annotate
@@ -28,7 +29,7 @@ unused = ignore
 optimize_for_inference = freeze
 
 __all__ = [
-    "CompilationUnit", "Final", "Future", "ScriptFunction", "ScriptModule", "_fork", "_wait", "annotate",
+    "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "_fork", "_wait", "annotate",
     "export", "fork", "freeze", "ignore", "is_scripting", "isinstance", "load", "optimize_for_inference",
     "optimized_execution", "script", "script_method", "trace", "unused", "wait",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from treadle import forking
 from treadle.compat.signatures import float_part, map_structure
 from treadle.compat.torch.functions.writing import compute_sizes, copy_
 from treadle.compat.torch.jit.binding import bind
+from treadle.compat.torch.jit.rewrite import Error
 from treadle.compat.torch.jit.run_counts import RunCounts
 from treadle.compat.torch.jit.script import ScriptModule
 from treadle.compat.torch.jit.trace import TracedFunction
@@ -22,7 +23,7 @@ from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.errors import ModelError, UnsupportedModelError
 from treadle.frontends.faults import Unsupported
-from treadle.frontends.torch.methods import Form, Given, Method, Program
+from treadle.frontends.torch.methods import Form, Given, Method, Program, ScriptRaisedError
 from treadle.frontends.torch.results import Input, Output
 from treadle.frontends.torch.stored_module import StoredModule, StoredTensor
 from treadle.graph.value import Value
@@ -79,7 +80,8 @@ class RecursiveScriptModule(ScriptModule):
         """Runs the method forward of the file.
 
         Raises:
-            RuntimeError: The arguments do not fit, or the script raises an error.
+            RuntimeError: The arguments do not fit.
+            torch.jit.Error: The script raises an exception.
             NotImplementedError: It needs what treadle does not support; the message lists all of it.
             AttributeError: The file has no method forward for the module.
         """
@@ -166,6 +168,8 @@ class Script:
             prepared = self._prepared(module, method, arguments)
         except UnsupportedModelError as error:
             raise NotImplementedError(str(error)) from error
+        except ScriptRaisedError as error:
+            raise Error(str(error)) from None
         except ModelError as error:
             raise RuntimeError(str(error)) from error
         return prepared.run(tensors)

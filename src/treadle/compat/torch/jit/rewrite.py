@@ -1,23 +1,52 @@
 """Rewrites a function's source into a generator that is suspended at calls, waits, and conditions on tensors.
 
-`f(x)` becomes `(yield from call(f, x))`, `if c:` becomes `if (yield from truth(c)):`, and comprehensions become
-functions of their own, as a generator cannot yield from inside them. The rest stays as it is.
+`f(x)` becomes `(yield from call(f, x))`, `if c:` becomes `if (yield from truth(c)):`, `raise e` becomes
+`raise raised(e)`, and comprehensions become functions of their own, as a generator cannot yield from inside them. The
+rest stays as it is.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from treadle.compat.source import definition_of, made_definition, rebuilt
 
-CALL, TRUTH = "__treadle_call", "__treadle_truth"
+CALL, TRUTH, RAISED = "__treadle_call", "__treadle_truth", "__treadle_raised"
 
 
 class ScriptError(RuntimeError):
     """A function cannot be scripted; the message says which line and why."""
+
+
+class Error(Exception):
+    """A script has raised an exception. It is one of the class that the script names, too."""
+
+
+def raised(error: Any) -> Any:
+    """Returns an exception of a script as an Error, also of its own class where Python can make that."""
+    made = error() if isinstance(error, type) else error
+    if isinstance(made, Error) or not isinstance(made, Exception):
+        return made
+    own: Any = type(made)
+    kind: Any = _kind_of_raised(own)
+    try:
+        found: Exception = kind.__new__(kind, *made.args)
+    except TypeError:
+        return made
+    found.args = made.args
+    found.__dict__.update(made.__dict__)
+    return found
+
+
+@cache
+def _kind_of_raised(kind: Any) -> Any:
+    return type(kind.__name__, (Error, kind), {"__module__": kind.__module__})
 
 
 class _Rewrite(ast.NodeTransformer):
@@ -69,6 +98,13 @@ class _Rewrite(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> Any:
         return self._statement(node, test=True)
 
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        found = self._statement(node)
+        if node.exc is not None:
+            node.exc = ast.Call(ast.Name(RAISED, ast.Load()), [node.exc], [])
+            ast.fix_missing_locations(ast.copy_location(node.exc, node))
+        return found
+
     def _statement(self, node: Any, *, test: bool = False) -> Any:
         """Returns the statement, preceded by the functions that its comprehensions became."""
         outer, self.before = self.before, []
@@ -93,7 +129,7 @@ class _Rewrite(ast.NodeTransformer):
         return node
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.stmt) and type(node) not in (ast.If, ast.While, ast.Assert, ast.FunctionDef):
+        if isinstance(node, ast.stmt) and type(node) not in (ast.If, ast.While, ast.Assert, ast.Raise, ast.FunctionDef):
             refused = (ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.AsyncFor, ast.AsyncWith)
             if isinstance(node, refused):
                 self._refuse(node, type(node).__name__)
@@ -160,15 +196,35 @@ class _Rewrite(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.YieldFrom(call), node))
 
 
+def require_names(function: types.FunctionType) -> None:
+    """Raises ScriptError if a function reads a name that is defined nowhere, as PyTorch does when it is scripted."""
+    known = {**function.__globals__, **vars(builtins), function.__name__: function}
+    for name, line in _names_read(function.__code__):
+        if name not in known:
+            raise ScriptError(
+                f"undefined value {name}: {function.__code__.co_filename}, {function.__qualname__}, line {line}"
+            )
+
+
+def _names_read(code: types.CodeType) -> Iterator[tuple[str, int | None]]:
+    """Yields the global names that code reads, also in comprehensions and lambdas inside it, with their lines."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval, None if instruction.positions is None else instruction.positions.lineno
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names_read(inner)
+
+
 def _method(name: str, args: list[ast.expr]) -> ast.expr:
     return ast.Call(ast.Attribute(ast.Name("__treadle_made", ast.Load()), name, ast.Load()), args, [])
 
 
 def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Returns `function`, recompiled from its source, as a generator function that uses `helpers` (CALL and TRUTH).
+    """Returns `function`, recompiled from its source, as a generator function.
 
-    It shares globals, closure and defaults with the original. Raises ScriptError if the source cannot be read or
-    cannot be scripted.
+    `helpers` are what CALL, TRUTH and RAISED name in it. It shares globals, closure and defaults with the original.
+    Raises ScriptError if the source cannot be read or cannot be scripted.
     """
     where = f"{function.__code__.co_filename}, {function.__qualname__}"
     try:

@@ -15,7 +15,7 @@ from treadle.compat.torch.future import Future
 from treadle.compat.torch.jit.later_numbers import needed_tensors, needs_numbers, number_later
 from treadle.compat.torch.jit.pure import is_library, is_pure
 from treadle.compat.torch.jit.replays import Replays
-from treadle.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
+from treadle.compat.torch.jit.rewrite import CALL, RAISED, TRUTH, ScriptError, generator_of, raised, require_names
 from treadle.compat.torch.jit.run_counts import Counted, RunCounts
 from treadle.compat.torch.jit.scripted import Scripted
 from treadle.compat.torch.lazy_ints import Lazy, plain
@@ -36,7 +36,7 @@ def rewrite(function: types.FunctionType) -> Callable[..., Body]:
     with _LOCK:
         found = _REWRITTEN.get(function)
     if found is None:
-        found = generator_of(function, {CALL: call, TRUTH: truth})
+        found = generator_of(function, {CALL: call, TRUTH: truth, RAISED: raised})
         with _LOCK:
             _REWRITTEN[function] = found
     return found
@@ -203,6 +203,7 @@ class ScriptFunction(Scripted, _Replayed):
         super().__init__(original)
         self._replays = Replays()
         rewrite(original)
+        require_names(original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the script, or its replay."""
@@ -299,6 +300,8 @@ def script(obj: Any, **options: Any) -> Any:
         forward: Any = kind.forward
         if not _scriptable(forward) and not is_library(forward.__module__):
             rewrite(forward)  # raises and says why
+        if isinstance(forward, types.FunctionType) and not is_library(forward.__module__):
+            require_names(forward)
         members = {"__module__": kind.__module__, "_replays": Replays()}
         made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), members))
         made.__dict__ = obj.__dict__
