@@ -105,6 +105,16 @@ def test_the_width_of_a_kernel_does_not_make_code_longer(groups: int, pads: tupl
     assert lines[1] < 12_000
 
 
+def test_prefetches_of_a_wide_kernel_do_not_make_code_longer(target: Target) -> None:
+    """A spectrogram by convolution: a channel's weights for the next group are a line for each 16 numbers."""
+    lines = []
+    for width in (256, 1024):
+        wide = Case(1, 514, (8000,), (width,), strides=(160,))
+        calls, _ = lower_graph(wide.graph(target)[0], target)
+        lines.append(sum(emit_ir(call.spec, target).count("\n") for call in calls))
+    assert lines[1] < 1.1 * lines[0]
+
+
 def test_reduction_in_passes(target: Target) -> None:
     """Weights larger than the cache are used in passes, between which sums are stored in the output."""
     small = replace(target, l2=16 << 10)

@@ -23,6 +23,9 @@ from treadle.plan.kernels.conv.rows import Columns
 from treadle.plan.target import LINE
 from treadle.records import dataclass
 
+_LINES_UNROLLED = 64
+"""More lines are prefetched by a loop, so that code is short where kernels are wide."""
+
 _COLUMNS_AT_ONCE = 4
 """Columns of a wide kernel in a turn of the loop over them."""
 
@@ -265,9 +268,8 @@ class RegisterBlock:
         step = self.args.x_channel if self.plain_input else 1
         with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
             values = list(turn.carry)
-            for line in range(self.prefetch_lines):
-                at = k.mul(k.mul(turn.index, per_channel), self.dtype.size)
-                prefetch(k, here, k.add(k.add(at, stream.next_group), line * LINE))
+            next_weights = k.add(k.mul(k.mul(turn.index, per_channel), self.dtype.size), stream.next_group)
+            self._prefetch_lines(here, next_weights)
             if isinstance(constant, PrefetchArgs):
                 assert self.constant is not None, "what is prefetched has a pointer"
                 at = k.add(stream.constant, k.mul(turn.index, constant.channel_bytes))
@@ -284,6 +286,16 @@ class RegisterBlock:
                 values = self._all_columns(x_at, weights_at, columns, values)
             turn.next(*values)
         return turn.carry
+
+    def _prefetch_lines(self, weights: ir.Value, first: Index) -> None:
+        """Prefetches the lines of `weights`, from the byte `first` on, that a turn of the loop over channels reads."""
+        k, lines = self.k, self.prefetch_lines
+        if lines > _LINES_UNROLLED:  # the weights of a wide kernel
+            with loop(k, 0, lines, name="line") as turn:
+                prefetch(k, weights, k.add(first, k.mul(turn.index, LINE)))
+            return
+        for line in range(lines):
+            prefetch(k, weights, k.add(first, line * LINE))
 
     def _all_columns(self, x: ir.Value, weights: ir.Value, columns: Columns, sums: list[ir.Value]) -> list[ir.Value]:
         """Returns `sums` plus the products of one element of channels and all kernel columns."""
