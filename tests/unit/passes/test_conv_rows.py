@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from treadle.passes.lower.conv.rows import RowTiling, choose_row_tiling
+from treadle.passes.lower.conv.open_rows import row_tiling
+from treadle.passes.lower.conv.rows import MAX_SEGMENTS, RowTiling, choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
 
 _SHAPE = ConvShape(
@@ -63,3 +64,22 @@ def test_blocks_cover_a_row_exactly(outputs: int, halves: bool) -> None:
     tile = _tile(outputs, halves=halves)
     assert tile.flat
     assert sum(len(s) * count for s, (_, count) in zip(tile.segments, tile.spans, strict=True)) == 56 * 56
+
+
+@pytest.mark.parametrize(("dilation", "in_runs"), [(1, False), (6, True)])
+def test_rows_of_far_dilated_kernels_are_divided_at_run_time(dilation: int, in_runs: bool) -> None:
+    """
+    Blocks at the ends of a row would otherwise come in more forms than a kernel has code for.
+    """
+    shape = replace(_SHAPE, kernel=(1, 9), dilations=(1, dilation), pads=(0, 4 * dilation), outputs=64)
+    found = row_tiling(shape, 8, 16)
+    assert found is not None
+    assert found.in_runs == in_runs
+    assert in_runs or len(found.segments) <= MAX_SEGMENTS
+
+
+def test_bytes_are_not_multiplied_in_runs() -> None:
+    shape = replace(_SHAPE, kernel=(1, 9), dilations=(1, 6), pads=(0, 24), outputs=64)
+    found = row_tiling(shape, 8, 16, runs=False)
+    assert found is not None
+    assert not found.in_runs

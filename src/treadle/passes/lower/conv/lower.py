@@ -16,8 +16,9 @@ from treadle.passes.lower.conv.direct.lower import lower_direct
 from treadle.passes.lower.conv.direct.pooled import lower_pooled
 from treadle.passes.lower.conv.epilogue import bias_of, has_readable_epilogue
 from treadle.passes.lower.conv.few_outputs.lower import lower_few_outputs
-from treadle.passes.lower.conv.open_rows import has_open_rows, row_tiling
+from treadle.passes.lower.conv.open_rows import row_tiling
 from treadle.passes.lower.conv.plain.lower import lower_plain
+from treadle.passes.lower.conv.rows import MAX_SEGMENTS
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.passes.lower.conv.variants import lower_variants
 from treadle.passes.lower.conv.winograd.lower import permitted_tilings, tilings_of
@@ -30,9 +31,6 @@ _LEAST_CHANNELS = 8
 
 _EXACT_TAPS = (1 << 24) // (255 * 128)
 """The most products of bytes whose sum f32 represents exactly; kernels of narrow groups add them in f32."""
-
-_MAX_SEGMENTS = 8
-"""The most segments of a row: more would make a huge kernel."""
 
 
 def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -86,11 +84,11 @@ def _has_blocks(shape: ConvShape, lanes: int, target: Target, *, vnni: bool) -> 
         if not is_enabled("depthwise") or shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
             return False
         row = depthwise_tiling(shape, target.registers)
-        return row is not None and (row.checked or len(row.segments) <= _MAX_SEGMENTS)
+        return row is not None and (row.checked or len(row.segments) <= MAX_SEGMENTS)
     if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
         return False
-    row = row_tiling(shape, lanes, sum_registers(target, vnni=vnni))
-    return row is not None and (has_open_rows(shape) or len(row.segments) <= _MAX_SEGMENTS)
+    row = row_tiling(shape, lanes, sum_registers(target, vnni=vnni), runs=not vnni)
+    return row is not None and (row.checked or len(row.segments) <= MAX_SEGMENTS)
 
 
 def reads_plain(node: Node, layout: Blocked) -> bool:

@@ -4,13 +4,14 @@ Kernel columns fall outside the input at both ends of a row, so blocks there hav
 end begin at pixel 0, those at the right end end with the row. Each comes in a few sizes, of which the row's width
 chooses one; wide padding takes several blocks. A block at the right end may compute pixels again that the block before
 it has: by the same worker, and to the same bits. Pixels that no block covers, in rows of few pixels, are computed one
-by one.
+by one. Where a dilated kernel reaches so far out of the input that blocks would come in too many forms, the kernel
+divides rows itself.
 """
 
 from __future__ import annotations
 
 from treadle.graph.dim import DimExpr, ceil_div, is_expression, maximum, minimum
-from treadle.passes.lower.conv.rows import RowTiling, block_cost, candidates, choose_row_tiling
+from treadle.passes.lower.conv.rows import MAX_SEGMENTS, RowTiling, block_cost, candidates, choose_row_tiling
 from treadle.passes.lower.conv.shape import ConvShape
 from treadle.plan.kernels.conv.rows import Columns, Pair
 from treadle.records import dataclass
@@ -21,6 +22,9 @@ samples."""
 
 _MAX_END_BLOCKS = 3
 """The most blocks at one end of a row that have code of their own: more would make a huge kernel."""
+
+_MAX_COLUMNS_IN_RUNS = 16
+"""The widest kernel for which a row is divided at run time: each column may begin two runs."""
 
 _MAX_OVERHANGS = 2
 """The most positions of the last kernel column, relative to the end of the input, that have blocks of their own."""
@@ -39,13 +43,21 @@ def has_open_rows(shape: ConvShape) -> bool:
     return any(map(is_expression, _row_sizes(shape)))
 
 
-def row_tiling(shape: ConvShape, lanes: int, registers: int, *, halves: bool = False) -> RowTiling | None:
+def row_tiling(
+    shape: ConvShape, lanes: int, registers: int, *, halves: bool = False, runs: bool = True
+) -> RowTiling | None:
     """Returns how direct convolution divides a row; None if the padding is too wide for blocks of open rows.
 
-    The arguments are those of `choose_row_tiling`, which serves rows whose width is a number.
+    The first arguments are those of `choose_row_tiling`, which serves rows whose width is a number. `runs`: the kernel
+    may divide rows at run time.
     """
+    is_dilated = shape.dilations[1] > 1 and not is_expression(shape.pads[1])
+    runs = runs and is_dilated and shape.kernel[1] <= _MAX_COLUMNS_IN_RUNS
     if not has_open_rows(shape):
-        return choose_row_tiling(shape.sample, lanes, registers, halves=halves)
+        known = choose_row_tiling(shape.sample, lanes, registers, halves=halves)
+        if not runs or len(known.segments) <= MAX_SEGMENTS:
+            return known
+        return _in_runs(shape, known.vectors, known.widest, halved=known.halved)
     flat, sample = shape.is_pointwise, shape.sample
     widths = _widths(sample.out_size[0] * sample.out_size[1] if flat else sample.out_size[1])
 
@@ -57,8 +69,15 @@ def row_tiling(shape: ConvShape, lanes: int, registers: int, *, halves: bool = F
     vectors, halved, pixels = min(candidates(shape, lanes, registers, halves=halves), key=cost)
     row = _flat_row(shape, pixels) if flat else open_row(shape, pixels)
     if row is None:
-        return None
+        return _in_runs(shape, vectors, pixels, halved=halved) if runs else None
     return RowTiling(vectors, flat, row.segments, row.spans, halved, checked=not flat)
+
+
+def _in_runs(shape: ConvShape, vectors: int, widest: int, *, halved: bool) -> RowTiling:
+    """Returns blocks of a row that the kernel divides at run time."""
+    sizes = dict.fromkeys((*_parts(widest, 2), 1))
+    segments = tuple(((0, shape.kernel[1]),) * size for size in sizes)
+    return RowTiling(vectors, False, segments, ((0, 0),) * len(segments), halved, checked=True, in_runs=True)
 
 
 def open_row(shape: ConvShape, widest: int) -> OpenRow | None:

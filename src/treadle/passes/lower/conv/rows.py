@@ -21,6 +21,9 @@ _MAX_PIXELS = 28
 _HALF_REGISTERS = 6
 """Registers to leave free where sums are half vectors: with fewer the compiler would spill."""
 
+MAX_SEGMENTS = 8
+"""The most segments of a row whose width is a number: more would make a huge kernel."""
+
 _VARIANT_COST = 0.01
 """How much slower a tiling may be that needs one width of block instead of two: half the code to compile."""
 
@@ -32,7 +35,7 @@ class RowTiling:
     A block is `vectors` vectors of output channels by as many pixels as its segment's columns. `spans`: the first pixel
     and the number of blocks of each segment. `flat`: an image is one long row. `halved`: of the last vector only half
     of the lanes are computed. `checked`: blocks of the last segment are one pixel, of which nothing is known, and
-    other blocks may share pixels.
+    other blocks may share pixels. `in_runs`: the row is divided at run time, and segments have no spans.
     """
 
     vectors: int
@@ -41,6 +44,7 @@ class RowTiling:
     spans: tuple[Pair, ...]
     halved: bool = False
     checked: bool = False
+    in_runs: bool = False
 
     @property
     def blocks(self) -> int:

@@ -39,6 +39,9 @@ class DirectConvSpec(ConvRowsSpec):
     """Vectors of output channels in a register block."""
     last_lanes: int
     """Lanes of the last vector that are computed; the others are 0."""
+    in_runs: bool
+    """Rows are divided at run time into runs of pixels with the same kernel columns inside the input. `segments` have
+    the sizes of blocks, the last one is one pixel; there are no spans."""
     flat: bool
     """The kernel is 1x1 and reads every pixel: an image is one long row."""
     plain_input: bool

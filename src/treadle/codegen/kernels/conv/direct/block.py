@@ -54,7 +54,7 @@ class RowOperands:
     top: Index = 0
     """The input row of kernel row 0."""
     inside: tuple[Index, Index] | None = None
-    """The kernel columns inside the input, of a block of one pixel for which they are not known before."""
+    """The kernel columns inside the input, of a block for which they are not known before."""
 
     def moved(self, k: Kernel, x: Index, out: Index) -> RowOperands:
         """Returns the same with `x` and `out` advanced by these numbers of elements."""
@@ -134,7 +134,8 @@ class RegisterBlock:
     ) -> None:
         """Computes the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`.
 
-        A block of one pixel may have its kernel columns `inside` the input in place of `columns`.
+        A block may have a range of kernel columns that are `inside` the input for all its pixels in place of `columns`;
+        of bytes, and of two columns at once, only one of one pixel.
         """
         operands = replace(operands, inside=inside)
         k = self.k
@@ -317,8 +318,8 @@ class RegisterBlock:
     def _columns_inside(
         self, x: ir.Value, weights: ir.Value, inside: tuple[Index, Index], sums: list[ir.Value]
     ) -> list[ir.Value]:
-        """Returns `sums` of one pixel plus the products of one element of channels and the kernel columns `inside`."""
-        k = self.k
+        """Returns `sums` plus the products of one element of channels and the kernel columns `inside`."""
+        k, pixels = self.k, len(sums) // self.vectors
         whole = self.two_columns or self.pad is not None
         step = (2 if self.two_columns else 1) * self.dilations[1] * self.pixel
         with loop(k, *((0, self.columns) if whole else inside), carry=sums, name="column") as turn:
@@ -336,7 +337,7 @@ class RegisterBlock:
                     at = k.b.select(self._is_inside(turn.index, inside), at, self.pad)
                 self._column_of_bytes(at, factors, 0, ((0, 1),), values)
             else:
-                self._column(at, factors, 0, ((0, 1),), values)
+                self._column(at, factors, 0, ((0, 1),) * pixels, values)
             turn.next(*values)
         return turn.carry
 

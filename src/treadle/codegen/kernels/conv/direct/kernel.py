@@ -4,7 +4,8 @@ A register block is a few neighbouring output pixels of one row times a few vect
 Its sums stay in registers until they are finished; weights are packed in the order in which they are read.
 A row is divided into segments of equal blocks. Which kernel columns fall outside the input at its left and right end is
 known when code is generated, so borders take no time and the input is never copied. In rows of an open width some
-pixels may be left over, for which it is found at run time.
+pixels may be left over, for which it is found at run time; so it is for all pixels where a kernel is so wide that many
+blocks would need code of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 from llvmlite import ir
 
-from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.kernels.conv.direct.block import RegisterBlock, RowOperands
 from treadle.codegen.kernels.conv.rows import columns_inside, rows_inside, segment_blocks
@@ -78,15 +79,74 @@ def _rows(
         taps = rows_inside(k, spec, top, args.x_height)
         at = operands.moved(k, k.mul(top, args.x_row), k.mul(row.index, args.out_row))
         at = replace(_with_own_prefetch(k, spec, args, at, row.index), top=top)
-        for number, columns in enumerate(spec.segments):
-            with segment_blocks(k, spec, args.spans, number) as pixel:
-                if spec.plain_input:
-                    block.prefetch_below(at, pixel, len(columns))
-                if spec.checked and number == len(spec.segments) - 1:
-                    inside = columns_inside(k, spec, pixel, k.div(args.x_row, block.pixel))
-                    block.emit(at, pixel, columns, taps, inside)
-                else:
-                    block.emit(at, pixel, columns, taps)
+        if spec.in_runs:
+            _runs(k, spec, args, block, at, taps)
+        else:
+            _segments(k, spec, args, block, at, taps)
+
+
+def _segments(
+    k: Kernel,
+    spec: DirectConvSpec,
+    args: DirectConvArgs[ir.Value],
+    block: RegisterBlock,
+    at: RowOperands,
+    taps: tuple[Index, Index],
+) -> None:
+    """Emits the blocks of a row that is divided into segments."""
+    for number, columns in enumerate(spec.segments):
+        with segment_blocks(k, spec, args.spans, number) as pixel:
+            if spec.plain_input:
+                block.prefetch_below(at, pixel, len(columns))
+            if spec.checked and number == len(spec.segments) - 1:
+                inside = columns_inside(k, spec, pixel, k.div(args.x_row, block.pixel))
+                block.emit(at, pixel, columns, taps, inside)
+            else:
+                block.emit(at, pixel, columns, taps)
+
+
+def _runs(
+    k: Kernel,
+    spec: DirectConvSpec,
+    args: DirectConvArgs[ir.Value],
+    block: RegisterBlock,
+    at: RowOperands,
+    taps: tuple[Index, Index],
+) -> None:
+    """Emits the blocks of a row that is divided, at run time, into runs of pixels with the same kernel columns inside
+    the input.
+
+    The last block of a run ends with it, and computes some pixels again, to the same bits; a run that is shorter than
+    the widest block is of smaller ones.
+    """
+    width, out = k.div(args.x_row, block.pixel), k.div(args.out_row, spec.lanes)
+    stride, dilation, pad = spec.strides[1], spec.dilations[1], spec.pad_left
+    widest, *smaller = (len(columns) for columns in spec.segments)
+
+    def first_at(position: Index) -> Index:
+        """Returns the first pixel whose kernel begins at `position` of the input or behind it."""
+        return k.div(k.add(k.max(k.add(position, pad), 0), stride - 1), stride)
+
+    # A column enters and leaves the input once.
+    with loop(k, 0, 2 * spec.kernel[1] + 1, carry=[as_i64(0)], name="run") as run:
+        (begin,) = run.carry
+        low, high = columns_inside(k, spec, begin, width)
+        enters = k.b.select(k.less(0, low), as_i64(first_at(k.mul(k.sub(1, low), dilation))), as_i64(out))
+        leaves = first_at(k.sub(width, k.mul(k.sub(high, 1), dilation)))
+        change = k.b.select(k.less(low, high), as_i64(k.min(enters, leaves)), enters)
+        end = k.min(change, out)
+        count = k.max(k.sub(end, begin), 0)
+        is_wide = k.b.icmp_signed(">=", count, as_i64(widest))
+        with loop(k, 0, k.b.select(is_wide, count, as_i64(0)), widest, name="block") as turn:
+            pixel = k.min(k.add(begin, turn.index), k.sub(end, widest))
+            block.emit(at, pixel, spec.segments[0], taps, (low, high))
+        done, rest = begin, k.b.select(is_wide, as_i64(0), count)
+        for number, size in enumerate(smaller, 1):
+            blocks = k.div(rest, size)
+            with loop(k, 0, blocks, name=f"part{number}") as turn:
+                block.emit(at, k.add(done, k.mul(turn.index, size)), spec.segments[number], taps, (low, high))
+            done, rest = k.add(done, k.mul(blocks, size)), k.sub(rest, k.mul(blocks, size))
+        run.next(as_i64(k.max(end, begin)))
 
 
 def _flat_row(

@@ -31,7 +31,8 @@ def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums
     """
     target, lanes = ctx.target, factors.lanes
     halves = target.isa == "avx512" and factors.each == 1
-    row = row_tiling(shape, lanes, sum_registers(target, vnni=factors.dtype == i32), halves=halves)
+    vnni = factors.dtype == i32
+    row = row_tiling(shape, lanes, sum_registers(target, vnni=vnni), halves=halves, runs=not vnni)
     if row is None:
         return None
     panel = row.vectors * lanes

@@ -100,6 +100,7 @@ def _spec(shape: ConvShape, factors: Factors, tiling: Tiling, operands: Operands
         pad_left=shape.pads[1],
         segments=row.segments,
         checked=row.checked,
+        in_runs=row.in_runs,
         flat=row.flat,
         plain_input=factors.plain,
         clamp_rows=shape.rows_leave_input and not padded,
