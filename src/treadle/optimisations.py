@@ -9,6 +9,7 @@ OPTIMISATIONS: dict[str, str] = {
     "depthwise": "kernels for convolutions whose groups are narrower than a vector",
     "few_outputs": "kernels for convolutions of few output channels, whose vectors hold input channels",
     "conv_pool": "a convolution and the max pooling of its result in one kernel",
+    "write_over": "results of elementwise loops written over an operand that nothing else reads",
     "concat_in_place": "results of several images written into the concatenation that reads them",
     "vnni": "VNNI dot products of 8-bit numbers; without it they are widened",
     "byte_table": "elementwise programs of one byte read from a table",

@@ -12,6 +12,7 @@ from treadle.passes.insert_prefetches import insert_prefetches
 from treadle.passes.lower.concat import is_appended
 from treadle.passes.lower.scatter import is_written
 from treadle.passes.plan_memory import plan_memory
+from treadle.passes.write_over import write_over_operands
 from treadle.plan.plan import Plan, Port
 from treadle.plan.target import Target
 from treadle.provider import Provider
@@ -65,6 +66,7 @@ def make_plan(
         batch_invariant=batch_invariant,
     )
     insert_prefetches(lowered.calls, target)
+    write_over_operands(graph, lowered)
     after = dependencies(lowered)
     memory = plan_memory(graph, lowered, after, open_sizes=open_sizes)
     calls, tasks = build_tasks(lowered.calls, after, target.machine.wake_ns)
