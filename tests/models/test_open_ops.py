@@ -283,6 +283,7 @@ CASES: dict[str, Case] = {
         for op, dims, attrs in (("ScatterElements", PLACES, {"axis": 1}), ("ScatterND", ROWS, {}))
         for reduction in ("none", "add", "max")
     },
+    **{f"eye {k}": one("EyeLike", {"x": ["b", "h"]}, k=k, dtype=to) for k, to in ((0, 1), (-2, 7), (1, 9))},
     "pad and crop": one("Pad", IMAGE, {"pads": np.array([0, 0, 1, 2, 0, 0, -1, 0])}),
     "batch norm": one("BatchNormalization", IMAGE, STATISTICS),
     "batch norm of rows": one("BatchNormalization", {"x": ["b", 3]}, STATISTICS),

@@ -157,6 +157,11 @@ def _window(node: OnnxNode, operands: Operands) -> Shapes:  # noqa: ARG001 - a r
     return [None if size is None else (size[0],)]
 
 
+def _one_hot(node: OnnxNode, operands: Operands) -> Shapes:
+    categories = node.integers("cats_int64s") or node.texts("cats_strings") or ()
+    return [(*_need(operands, 0, 0), len(categories))]
+
+
 RULES: dict[str, ShapeRule] = {
     "AffineGrid": _affine_grid,
     "Attention": _attention,
@@ -185,12 +190,14 @@ RULES: dict[str, ShapeRule] = {
     "Hardmax": _like_first,
     "Imputer": _like_first,
     "LSTM": _recurrent,
+    "LabelEncoder": _like_first,
     "LayerNormalization": _first_like_first,
     "LpNormalization": _like_first,
     "MatMulInteger": _product(1),
     "MeanVarianceNormalization": _like_first,
     "MelWeightMatrix": _mel_weights,
     "Normalizer": _like_first,
+    "OneHotEncoder": _one_hot,
     "QLinearMatMul": _product(3),
     "QuantizeLinear": _like_first,
     "RMSNormalization": _first_like_first,

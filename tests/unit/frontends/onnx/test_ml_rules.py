@@ -275,3 +275,48 @@ def test_categories_become_numbers_and_back() -> None:
     assert run("CategoryMapper", numbers, default_string="none", **pairs)[0].tolist() == [["a", "b"], ["none", "a"]]
     with pytest.raises(ModelError, match="'cats_strings' has 2 elements, 'cats_int64s' 1"):
         session("CategoryMapper", numbers, cats_strings=["b", "a"], cats_int64s=[7])
+
+
+def python_steps(made: treadle.Session) -> set[str]:
+    """The ops that the one plan of a session runs as Python functions."""
+    (opened,) = made.open_plans()
+    return {call.op for call in opened.plan.calls if call.function is not None}
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "default"),
+    [
+        ({"keys_int64s": [7, -2, 30]}, {"values_floats": [0.5, 1.5, 2.5]}, {"default_float": -1.0}),
+        ({"keys_int64s": [7, -2, 30]}, {"values_int64s": [4, 5, 6]}, {}),
+        ({"keys_floats": [0.25, float("nan"), -3.0]}, {"values_int64s": [4, 5, 6]}, {"default_int64": 9}),
+        ({"keys_floats": [float("inf"), 1.0]}, {"values_floats": [4.0, 5.0]}, {}),
+    ],
+)
+def test_labels_of_numbers_are_encoded_by_kernels(
+    keys: dict[str, list[Any]], values: dict[str, list[Any]], default: dict[str, Any]
+) -> None:
+    """Each key has its value, NaN too; all else the default. One plan serves all numbers of rows."""
+    (known,), (named,) = keys.values(), values.values()
+    element = np.int64 if "keys_int64s" in keys else np.float32
+    x = np.array([[known[0], known[1]], [known[-1], 8], [-100, 100]], element)
+    made = session("LabelEncoder", x, **keys, **values, **default)
+    (otherwise,) = default.values() or ((-1,) if "values_int64s" in values else (0.0,))
+    table = {str(element(key)): value for key, value in zip(known, named, strict=True)}
+    wanted = [[table.get(str(each), otherwise) for each in row] for row in x]
+
+    (found,) = made.run({"x": x}).values()
+    assert found.dtype == (np.int64 if "values_int64s" in values else np.float32)
+    assert found.tolist() == wanted
+    assert made.run({"x": x[:1]})["y0"].tolist() == wanted[:1]
+    assert python_steps(made) == set()
+
+
+@pytest.mark.parametrize("element", [np.int64, np.int32, np.float32])
+def test_categories_of_numbers_are_encoded_by_kernels(element: Any) -> None:
+    """A 1 for each category, 0 for all where the number is none; one plan serves all numbers of rows."""
+    x = np.array([[3], [9], [4], [5]], element)
+    made = session("OneHotEncoder", x, cats_int64s=[5, 3, 9], zeros=1)
+    for rows in (4, 1, 3):
+        (found,) = made.run({"x": x[:rows]}).values()
+        assert found.tolist() == [[[0, 1, 0]], [[0, 0, 1]], [[0, 0, 0]], [[1, 0, 0]]][:rows]
+    assert python_steps(made) == set()

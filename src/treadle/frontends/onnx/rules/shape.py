@@ -103,14 +103,19 @@ def dropout(node: OnnxNode, b: Builder) -> list[Value] | None:
 
 
 def eye_like(node: OnnxNode, b: Builder) -> Value | None:
-    """EyeLike of a known shape -> a constant."""
+    """EyeLike(x [rows, columns]): ones on a diagonal; of a known shape, a constant."""
     dims, number = node.dims(), node.integer("dtype", 0)
     dtype = DTYPES.get(number) if number else node.dtype()
     if dims is None or len(dims) != 2 or dtype is None or dtype == dtypes.string:
         return None
     rows, columns = dims
     if rows is None or columns is None or rows * columns * dtype.size > MAX_SPARSE_BYTES:
-        return None
+        ones = b.add(
+            "constant_of_shape", b.add("shape", node.input(0), start=0, end=None), value=np.ones(1, np.float32)
+        )
+        k = node.integer("k", 0)
+        above = b.add("trilu", ones, b.scalar(k, dtypes.i64), upper=True)
+        return b.cast(b.add("trilu", above, b.scalar(k, dtypes.i64), upper=False), dtype)
     return b.constant(np.eye(rows, columns, node.integer("k", 0)).astype(dtype.numpy))
 
 
