@@ -22,11 +22,10 @@ bool Scheduler::can_be_abandoned(const Context& run) const {
 // Detaches the workers inside the run: they keep their slots, and the run's permits are released. From here on only
 // end_run(), on the caller's thread, reaches the run through the team.
 void Scheduler::abandon(Context& run) {
-    const bool lent_in_use = run.caller->borrows_slot && !run.lent_permit_free;
-    capacity_.permits_used -= run.ops - (lent_in_use ? 1 : 0);
+    slots_.release_permits(run);
     // The permits of these ops include those that parts have returned already.
     for (Context* part : runs_) {
-        if (&outermost(*part) == &run && std::exchange(part->lent_permit_returned, false)) ++capacity_.permits_used;
+        if (&outermost(*part) == &run) slots_.restore_permit(*part);
     }
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
@@ -38,8 +37,7 @@ void Scheduler::abandon(Context& run) {
             if (worker->host_run != &run) continue;
             worker->detached = shared_from_this();
             pthread_detach(worker->thread);
-            if (worker->slot >= 0) ++capacity_.detached;
-            if (std::exchange(worker->is_resting, false)) resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
+            slots_.detach(*worker);
             detached_.push_back(std::move(worker));
         }
         std::erase(*threads, nullptr);
@@ -60,9 +58,7 @@ void Scheduler::end_detached_worker(Section& section, Worker& worker, Context& r
     const std::shared_ptr<Scheduler> self = std::move(worker.detached);
     const Block scratch = std::move(worker.scratch);
     std::unique_ptr<Context> last(--run.references == 0 ? &run : nullptr);
-    if (worker.slot >= 0) --capacity_.detached;
-    release_slot(worker);
-    worker.slot = -1;
+    slots_.release_detached(worker);
     const auto matches = [&](const auto& detached) { return detached.get() == &worker; };
     const auto at = std::find_if(detached_.begin(), detached_.end(), matches);
     joined_.push_back(std::move(*at));

@@ -13,17 +13,17 @@ Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns)
     if (help.must && is_crowded(run)) {
         if (Worker* const worker = compute_worker()) return worker;
     }
-    const bool has_caller = run.caller->idle && !run.caller_waits && has_slot_for(*run.caller);
+    const bool has_caller = run.caller->idle && !run.caller_waits && slots_.has_slot_for(*run.caller);
     if (has_caller) help.caller = is_spinning(*run.caller) ? Idle::spinning : Idle::parked;
     if (help.goes_to_caller()) return run.caller;
     const HandOver& cost = run.program.hand_over();
-    const int free_slots = capacity().free_slots();
+    const int free_slots = slots_.capacity().free_slots();
     help.caller_borrows = run.caller->borrows_slot;
     help.has_free_slot = help.must ? free_slots > 0 : may_assign_helper(run, gain_ns, free_slots);
     Worker* const other = wants_other(help, cost) ? idle_worker() : nullptr;
     if (other != nullptr) help.other = is_spinning(*other) ? Idle::spinning : Idle::parked;
     help.remaining_ns = remaining_shareable_ns(run);
-    help.may_start = !has_workers_for(capacity().max_slots() - 1);
+    help.may_start = !has_workers_for(slots_.capacity().max_slots() - 1);
     switch (choose_helper(help, cost)) {
         case Helper::caller: return run.caller;
         case Helper::other: return other;
@@ -49,17 +49,17 @@ Worker* Scheduler::idle_worker() const {
 // Returns whether compute workers and detached workers fill `slots`: all of the team's in a crowd, else all but the one
 // that the run's caller takes.
 bool Scheduler::has_workers_for(int slots) const {
-    return static_cast<int>(workers_.size()) + capacity_.detached >= slots;
+    return static_cast<int>(workers_.size()) + slots_.capacity().detached >= slots;
 }
 
 bool Scheduler::is_crowded(const Context& run) {
-    return !run.nested && capacity().is_crowded(static_cast<int>(runs_.size()), reserved_slots());
+    return !run.nested && slots_.capacity().is_crowded(static_cast<int>(runs_.size()), slots_.reserved());
 }
 
 // Returns a compute worker for a run that has none and whose caller waits. Null if no slot is free. If no thread can be
 // started, the caller executes the run after all.
 Worker* Scheduler::worker_for_waiting(Context& run) {
-    if (capacity().free_slots() <= 0) return nullptr;
+    if (slots_.capacity().free_slots() <= 0) return nullptr;
     Worker* const worker = compute_worker();
     if (worker != nullptr || !run.caller->idle) return worker;
     run.caller_waits = false;
@@ -72,9 +72,9 @@ Worker* Scheduler::worker_for_waiting(Context& run) {
 // arrive a run late. Null if there is no thread for it; then the run's caller executes the run after all.
 Worker* Scheduler::compute_worker() {
     if (Worker* const idle = idle_worker()) return idle;
-    if (has_workers_for(capacity().max_slots())) return nullptr;
+    if (has_workers_for(slots_.capacity().max_slots())) return nullptr;
     Worker* const worker = start_worker();
-    if (worker != nullptr) worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(capacity().max_slots()));
+    if (worker != nullptr) worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(slots_.capacity().max_slots()));
     return worker;
 }
 
@@ -85,7 +85,7 @@ int Scheduler::unpark_workers(Section& section, int most) {
         if ((*it)->role != Role::compute) continue;
         // Relaxed: written under the lock we hold.
         if ((*it)->state.load(std::memory_order_relaxed) != State::parked) continue;
-        ++capacity_.spinning;
+        slots_.add_spinning(1);
         ++count;
         prepare_to_wake(**it);
         set_state(section, **it, State::spinning);
@@ -94,7 +94,7 @@ int Scheduler::unpark_workers(Section& section, int most) {
 }
 
 int Scheduler::missing_workers(const Context& run) {
-    return capacity().missing_workers(limits_of(run), reserved_slots());
+    return slots_.capacity().missing_workers(limits_of(run), slots_.reserved());
 }
 
 // Unparks workers ahead of the next ops of a run with much shareable work, since each op alone may be too short to pay
@@ -116,7 +116,7 @@ void Scheduler::unpark_for_short_runs(Section& section, const Context& run) {
     forgone_ns_ += saved;
     if (forgone_ns_ < std::max(cost.worth_starting_ns(), wake_record_.least_ns(cost))) return;
     forgone_ns_ = 0;
-    if (unpark_workers(section, 1) > 0 || has_workers_for(capacity().max_slots() - 1)) return;
+    if (unpark_workers(section, 1) > 0 || has_workers_for(slots_.capacity().max_slots() - 1)) return;
     if (Worker* const started = start_worker()) become_idle(section, *started);
 }
 

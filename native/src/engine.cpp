@@ -60,12 +60,12 @@ bool engine_is_fixed() {
 void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, Engine engine) {
     run.ops = 1;
     run.serial = true;
-    audit_counts_.add_engine_slots(1);
+    slots_.audit_counts().add_engine_slots(1);
     take_slot(caller);
     const std::uint64_t generation = fork_generation();
     std::size_t done = 0;
     while (done < run.program.order().size() && !run.is_cancelled()) {  // written under the lock we hold
-        const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
+        const std::uint64_t epoch = slots_.epoch();
         const int width = limits_of(run).intra_op;
         section.unlock();
         done = run_tasks_with_engine(caller, run, done, epoch, {engine, width, generation});
@@ -74,8 +74,8 @@ void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, 
     run.ops = 0;
     run.serial = false;
     run.finished_tasks = done;
-    release_slot(caller);
-    audit_counts_.add_engine_slots(-1);
+    slots_.release(caller);
+    slots_.audit_counts().add_engine_slots(-1);
 }
 
 // Has the engine's threads draw the chunks of `op`, which no other call knows. Returns when all chunks are done.
@@ -104,20 +104,20 @@ void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop loop) {
 // Draws chunks on a thread of another runtime, and restores that thread's floating-point mode.
 void Scheduler::work_on_engine_thread(Op& op) {
     thread_local Block scratch;
-    Worker borrows_slot(*this, Role::compute);
+    Worker borrows_slot(*this, slots_, Role::compute);
     borrows_slot.traced_team = id_;
     borrows_slot.scratch = std::move(scratch);
     const FpMode before = borrows_slot.fp_mode;
     {
         const Section section(*this);
-        audit_counts_.add_engine_slots(1);
+        slots_.audit_counts().add_engine_slots(1);
         take_slot(borrows_slot);
     }
     execute_op(borrows_slot, op);
     {
         const Section section(*this);
-        release_slot(borrows_slot);
-        audit_counts_.add_engine_slots(-1);
+        slots_.release(borrows_slot);
+        slots_.audit_counts().add_engine_slots(-1);
     }
     if (borrows_slot.fp_mode != before) set_fp_mode(before);
     scratch = std::move(borrows_slot.scratch);

@@ -85,7 +85,7 @@ public:
         if (run.is_cancelled()) return;  // written under the lock we hold: no host step begins after it
         worker.host_run = &run;
         ++run.in_host_steps;
-        if (!scheduler_.reservations_.empty()) scheduler_.dispatch(section);  // see may_assign_helper()
+        if (scheduler_.slots_.has_reservations()) scheduler_.dispatch(section);  // see may_assign_helper()
     }
     ~HostStepScope() {
         if (!has_begun()) return;
@@ -155,7 +155,7 @@ void Scheduler::execute_op(Worker& worker, Op& op) {
 }
 
 // Executes the tasks of Program::order() from number `from` on. Returns how many tasks have finished: all, unless the
-// run was cancelled, epoch_ has changed from `epoch`, or the time is past `until_ns`.
+// run was cancelled, the epoch is no longer `epoch`, or the time is past `until_ns`.
 std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
                                   std::int64_t until_ns) {
     const auto order = run.program.order();
@@ -163,7 +163,7 @@ std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::siz
     try {
         void* const scratch = prepare_memory(worker, run);
         for (; done < order.size(); ++done) {
-            if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
+            if (slots_.epoch() != epoch || is_cancelled(run)) break;
             run_steps(worker, run, run.program.tasks()[order[done]], scratch);
             worker.watch.maybe_check(0);
             if (until_ns != kEndlessNs && monotonic_ns() >= until_ns) {
@@ -186,7 +186,7 @@ std::size_t Scheduler::run_tasks_with_engine(Worker& caller, Context& run, std::
     Op op;
     op.run = &run;
     for (; done < order.size(); ++done) {
-        if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
+        if (slots_.epoch() != epoch || is_cancelled(run)) break;
         const Task& task = run.program.tasks()[order[done]];
         op.task = order[done];
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);

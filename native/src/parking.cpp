@@ -1,4 +1,4 @@
-// Slots, idle workers and assignments: how workers wait for work, and how work is assigned to them.
+// Idle workers and assignments: how workers wait for work, and how work is assigned to them.
 #include <algorithm>
 #include <utility>
 
@@ -15,82 +15,22 @@ constexpr std::chrono::milliseconds kLongestSpin{5};
 
 }  // namespace
 
-bool Scheduler::has_slot_for(const Worker& worker) const { return worker.borrows_slot || capacity().free_slots() > 0; }
-
-// Reserves a slot for `ns` for a caller whose run has just finished.
-void Scheduler::reserve_slot(std::int64_t ns) {
-    reserved_slots();
-    const std::int64_t until = monotonic_ns() + ns;
-    reservations_.insert(std::upper_bound(reservations_.begin(), reservations_.end(), until), until);
-}
-
-// Drops reservations that have expired, and returns how many are left.
-int Scheduler::reserved_slots() {
-    if (reservations_.empty()) return 0;
-    const std::int64_t now = monotonic_ns();
-    while (!reservations_.empty() && reservations_.front() <= now) reservations_.pop_front();
-    return static_cast<int>(reservations_.size());
-}
-
 void Scheduler::take_slot(Worker& worker) {
-    if (worker.borrows_slot) return;
-    if (worker.role == Role::blocking) {
-        worker.slot = -1 - worker.index;
-        return;
-    }
-    worker.slot = slots_.take(worker.index);
-    park_surplus_spinners();
-}
-
-void Scheduler::release_slot(Worker& worker) {
-    if (worker.borrows_slot || worker.slot < 0) return;
-    slots_.release(worker.slot);
-    worker.slot = -1;
-}
-
-// Returns the slot that a nested caller borrows and, as soon as no worker uses it, the permit. Until its run ends, the
-// caller then competes for both like other callers. This is allowed only if no step around it holds a lock
-// (Request::is_part): else the caller could wait for a slot whose holder waits for that lock.
-void Scheduler::return_loan(Worker& caller) {
-    if (!caller.borrows_slot) return;
-    Context& run = *caller.own_run;
-    caller.lender = caller.slot_holder;
-    release_slot(*caller.lender);
-    caller.borrows_slot = false;
-    caller.slot_holder = &caller;
-    return_permit(run);
-}
-
-void Scheduler::return_permit(Context& run) {
-    if (!std::exchange(run.lent_permit_free, false)) return;
-    run.lent_permit_returned = true;
-    --capacity_.permits_used;
-}
-
-// Undoes return_loan() at the end of the caller's run. If no slot or permit is free, one too many is in use until the
-// next part of the run around it begins, or another worker leaves its op.
-void Scheduler::restore_loan(Worker& caller) {
-    if (caller.slot < 0) {
-        audit_counts_.restore_loan();
-        take_slot(caller);
-    }
-    caller.lender->slot = std::exchange(caller.slot, -1);
-    if (caller.lender->detached) ++capacity_.detached;
-    if (caller.own_run->lent_permit_returned) ++capacity_.permits_used;
+    if (slots_.take(worker)) park_surplus_spinners();
 }
 
 bool Scheduler::may_spin(const Worker& worker, int slots_used) const {
     if (worker.role == Role::blocking) return false;
     if (worker.own_run != nullptr && worker.own_run->caller_waits) return false;
     if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // see spin_ns_
-    return worker.borrows_slot || capacity().may_spin(slots_used);
+    return worker.borrows_slot || slots_.capacity().may_spin(slots_used);
 }
 
 void Scheduler::become_idle(Section& section, Worker& worker) {
     worker.idle = true;
     (worker.role == Role::blocking ? idle_blocking_ : idle_).push_back(&worker);
-    const bool spins = may_spin(worker, slots_.used());
-    if (spins && !worker.borrows_slot) ++capacity_.spinning;
+    const bool spins = may_spin(worker, slots_.capacity().slots_used);
+    if (spins && !worker.borrows_slot) slots_.add_spinning(1);
     if (!spins) count_as_resting(worker);
     set_state(section, worker, spins ? State::spinning : State::parked);
     if (workers_.size() > worker_limit_) retire_surplus(section);
@@ -101,23 +41,17 @@ void Scheduler::leave_idle(Worker& worker) {
     worker.idle = false;
     std::erase(worker.role == Role::blocking ? idle_blocking_ : idle_, &worker);
     const State state = worker.state.load(std::memory_order_relaxed);  // written under the lock we hold
-    if (!worker.borrows_slot && state == State::spinning) --capacity_.spinning;
+    if (!worker.borrows_slot && state == State::spinning) slots_.add_spinning(-1);
     if (state == State::parked) count_as_running(worker);
 }
 
 // Counts a nested caller as resting. Must be called before it is parked; it calls dispatch_while_resting() then.
 void Scheduler::count_as_resting(const Worker& worker) {
-    if (!worker.borrows_slot) return;
-    Scheduler& owner = *worker.slot_holder->scheduler;  // of the slot
-    owner.audit_counts_.begin_resting();
-    owner.resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
+    if (worker.borrows_slot) worker.slot_holder->slots->begin_resting();
 }
 
 void Scheduler::count_as_running(const Worker& worker) {
-    if (!worker.borrows_slot) return;
-    Scheduler& owner = *worker.slot_holder->scheduler;  // of the slot
-    owner.resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
-    owner.epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
+    if (worker.borrows_slot) worker.slot_holder->slots->end_resting();
 }
 
 // Assigns the work that may begin because the calling thread's worker rests. Its lock is that of the slot's team.
@@ -132,17 +66,14 @@ void Scheduler::begin_resting(Worker& holder) {
     Section section(*this);
     if (holder.slot < 0 || holder.detached) return;
     holder.is_resting = true;
-    audit_counts_.begin_resting();
-    resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
+    slots_.begin_resting();
     dispatch(section);
 }
 
 void Scheduler::end_resting(Worker& holder) {
     if (!is_here()) return;
     const Section section(*this);
-    if (!std::exchange(holder.is_resting, false)) return;
-    resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
-    epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
+    if (std::exchange(holder.is_resting, false)) slots_.end_resting();
 }
 
 Resting::Resting() : slot_holder_(current_worker() == nullptr ? nullptr : current_worker()->slot_holder) {
@@ -170,7 +101,7 @@ void Scheduler::assign(Section& section, Worker& worker, Op* op) {
 // worker has accepted meanwhile. The worker will run in any case, so it spins afterwards, and its next assignment costs
 // no wake-up. It is listed as the worker that became idle first, so others are preferred.
 bool Scheduler::revoke(Worker& worker) {
-    const int without_it = slots_.used() - (worker.borrows_slot ? 0 : 1);
+    const int without_it = slots_.capacity().slots_used - (worker.borrows_slot ? 0 : 1);
     const bool spins = may_spin(worker, without_it);
     if (!spins) count_as_resting(worker);
     chaos_point();
@@ -182,11 +113,11 @@ bool Scheduler::revoke(Worker& worker) {
         if (!spins) count_as_running(worker);
         return false;
     }
-    release_slot(worker);
+    slots_.release(worker);
     if (worker.was_woken) note_woken(worker, false);
     worker.idle = true;
     idle_.insert(idle_.begin(), &worker);
-    if (spins && !worker.borrows_slot) ++capacity_.spinning;
+    if (spins && !worker.borrows_slot) slots_.add_spinning(1);
     return true;
 }
 
@@ -228,13 +159,16 @@ void Scheduler::note_woken(Worker& worker, bool in_time) {
 
 // Requests surplus spinning workers to park: runnable threads, spinning ones included, never exceed the slots.
 void Scheduler::park_surplus_spinners() {
-    const auto are_too_many = [this] { return capacity_.spinning > 0 && capacity_.spinning > capacity().free_slots(); };
+    const auto are_too_many = [this] {
+        const Capacity capacity = slots_.capacity();
+        return capacity.spinning > 0 && capacity.spinning > capacity.free_slots();
+    };
     for (std::size_t i = 0; i < idle_.size() && are_too_many(); ++i) {
         Worker& worker = *idle_[i];
         // Both relaxed: read and written under the lock; the spinning worker takes it in park() before it acts on this.
         if (worker.borrows_slot || worker.state.load(std::memory_order_relaxed) != State::spinning) continue;
         worker.state.store(State::park_requested, std::memory_order_relaxed);
-        --capacity_.spinning;
+        slots_.add_spinning(-1);
     }
 }
 
@@ -291,7 +225,7 @@ void Scheduler::park(Worker& worker) {
     const Section section(*this);
     switch (worker.state.load(std::memory_order_relaxed)) {  // written under the lock we hold
         case State::spinning:
-            if (!worker.borrows_slot) --capacity_.spinning;
+            if (!worker.borrows_slot) slots_.add_spinning(-1);
             if (!runs_.empty()) worker.spin_record.note_futile();
             [[fallthrough]];
         case State::park_requested:

@@ -29,19 +29,12 @@ double Scheduler::remaining_shareable_ns(const Context& run) const {
     return shareable_ns(run) * (1 - static_cast<double>(run.finished_tasks) / total);
 }
 
-Capacity Scheduler::capacity() const {
-    Capacity now = capacity_;
-    now.slots_used = slots_.used();
-    now.resting = resting_.load(std::memory_order_relaxed);  // see resting_
-    return now;
-}
-
 int Scheduler::others_working_beside(const Worker& worker) const {
-    return capacity().working() - (worker.slot_holder->scheduler == this && worker.slot_holder->slot >= 0 ? 1 : 0);
+    return slots_.capacity().working() - (worker.slot_holder->scheduler == this && worker.slot_holder->slot >= 0 ? 1 : 0);
 }
 
 bool Scheduler::has_permit_for(const Context& run, int others_working) const {
-    return run.lent_permit_free || capacity_.has_permit(others_working);
+    return run.lent_permit_free || slots_.capacity().has_permit(others_working);
 }
 
 bool Scheduler::can_start(const Context& run, int others_working) const {
@@ -51,12 +44,7 @@ bool Scheduler::can_start(const Context& run, int others_working) const {
 
 Op* Scheduler::start_op(Context& run, std::uint32_t task) {
     Op* op = open_op(run, task, std::min(limits_of(run).intra_op, run.program.max_workers(task)));
-    if (run.lent_permit_free) {
-        run.lent_permit_free = false;
-        op->holds_lent_permit = true;
-    } else {
-        ++capacity_.permits_used;
-    }
+    op->holds_lent_permit = slots_.take_permit(run);
     ++run.ops;
     ++run.workers;
     begin_turn(run);
@@ -122,9 +110,10 @@ void Scheduler::end_turn_if_over(Context& run) {
 // slots.
 bool Scheduler::must_yield_slot(const Worker& worker) const {
     if (worker.borrows_slot && (!worker.may_return_loan || worker.slot_holder->detached)) return false;
-    if (capacity().free_slots() < 0) return true;
+    const Capacity capacity = slots_.capacity();
+    if (capacity.free_slots() < 0) return true;
     if (worker.own_run == nullptr) return false;
-    if (worker.borrows_slot && capacity_.permits_used > capacity_.permit_limit) return true;  // see restore_loan()
+    if (worker.borrows_slot && capacity.permits_used > capacity.permit_limit) return true;  // see restore_loan()
     const Context* const whole = &outermost(*worker.own_run);
     for (const Context* run : runs_) {
         if (run == whole || run == worker.own_run) return false;
@@ -164,7 +153,7 @@ Op* Scheduler::best_open_op(const Context& run) const {
 bool Scheduler::may_assign_helper(const Context& run, double gain_ns, int free_slots) {
     if (free_slots <= 0) return false;  // reads no clock
     const double fitted_gain_ns = run.program.hand_over().fitted_ns(gain_ns);
-    return may_use_free_slot(fitted_gain_ns, free_slots, reserved_slots(), run.in_host_steps >= run.workers);
+    return may_use_free_slot(fitted_gain_ns, free_slots, slots_.reserved(), run.in_host_steps >= run.workers);
 }
 
 // Returns the run whose next task the worker takes: a caller's own; else the first run that has a ready task. Among
@@ -179,7 +168,7 @@ Context* Scheduler::choose_run(const Worker& worker) {
         if (!can_start(*run, others)) continue;
         if (run->workers == 0) return run;
         if (first != nullptr || !run->program.tasks()[run->ready.front()].worth_sharing) continue;
-        if (may_assign_helper(*run, run->ready_ns / 2, capacity().free_slots() + 1)) first = run;
+        if (may_assign_helper(*run, run->ready_ns / 2, slots_.capacity().free_slots() + 1)) first = run;
     }
     return first;
 }
@@ -192,7 +181,7 @@ Op* Scheduler::next_op(Worker& worker) {
         if (worker.own_run != nullptr && run != worker.own_run) continue;
         Op* const op = best_open_op(*run);
         if (op == nullptr) continue;
-        if (worker.own_run == nullptr && !may_assign_helper(*run, saved_ns(*op), capacity().free_slots() + 1)) continue;
+        if (worker.own_run == nullptr && !may_assign_helper(*run, saved_ns(*op), slots_.capacity().free_slots() + 1)) continue;
         ++op->workers;
         ++run->workers;
         return op;
@@ -263,12 +252,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
             --op.workers;
         }
         if (op.workers > 0) return;
-        if (op.holds_lent_permit) {
-            run.lent_permit_free = true;
-            if (run.caller->lender != nullptr) return_permit(run);
-        } else {
-            --capacity_.permits_used;
-        }
+        slots_.release_permit(run, op.holds_lent_permit);
         --run.ops;
         end_op(op);
     }
@@ -300,8 +284,8 @@ Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     const bool stays = worker.role != Role::blocking && !leaves && !yields;
     Op* next = stays ? next_op(worker) : nullptr;
     if (next == nullptr) {
-        if (yields) return_loan(worker);
-        release_slot(worker);
+        if (yields) slots_.return_loan(worker);
+        slots_.release(worker);
         become_idle(section, worker);
     }
     dispatch(section);
@@ -319,13 +303,13 @@ void Scheduler::dispatch(Section& section) {
         }
         while (dispatch_join(section, run)) {
         }
-        // Callers on the serial path hold what this run needs: epoch_ makes them take the lock.
-        if (is_starved(run)) epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
+        // Callers on the serial path hold what this run needs: the next epoch makes them take the lock.
+        if (is_starved(run)) slots_.begin_epoch();
     }
 }
 
 bool Scheduler::dispatch_start(Section& section, Context& run) {
-    if (!can_start(run, capacity().working())) return false;
+    if (!can_start(run, slots_.capacity().working())) return false;
     double gain = 0;
     if (run.workers > 0) {
         if (!run.program.tasks()[run.ready.front()].worth_sharing) return false;
@@ -349,7 +333,7 @@ bool Scheduler::dispatch_join(Section& section, Context& run) {
 }
 
 void Scheduler::dispatch_blocking(Section& section) {
-    while (!blocking_queue_.empty() && blocking_ops_ < capacity_.permit_limit) {
+    while (!blocking_queue_.empty() && blocking_ops_ < slots_.capacity().permit_limit) {
         const auto [run, task] = blocking_queue_.front();
         Worker* worker = nullptr;
         if (!idle_blocking_.empty()) {

@@ -67,14 +67,15 @@ Limits Scheduler::limits_of(const Context& run) const {
 }
 
 void Scheduler::update_limits() {
-    capacity_.slot_limit = std::max(limits_.intra_op, limits_.inter_op);
-    capacity_.permit_limit = limits_.inter_op;
+    int slots = std::max(limits_.intra_op, limits_.inter_op);
+    int permits = limits_.inter_op;
     for (const Context* run : runs_) {
         const Limits limits = limits_of(*run);
-        capacity_.slot_limit = std::max({capacity_.slot_limit, limits.intra_op, limits.inter_op});
-        capacity_.permit_limit = std::max(capacity_.permit_limit, limits.inter_op);
+        slots = std::max({slots, limits.intra_op, limits.inter_op});
+        permits = std::max(permits, limits.inter_op);
     }
-    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(capacity_.slot_limit - 1));
+    slots_.set_limits(slots, permits);
+    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(slots - 1));
 }
 
 void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
@@ -150,8 +151,8 @@ void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) 
 }
 
 void Scheduler::end_run(Section& section, Context& run, Worker& caller) {
-    if (caller.lender != nullptr) restore_loan(caller);
-    release_slot(caller);
+    if (caller.lender != nullptr && slots_.restore_loan(caller)) park_surplus_spinners();
+    slots_.release(caller);
     if (!run.nested) last_run() = {id_, monotonic_ns(), reserved_ns_after(run), caller.returns_soon};
     std::erase(runs_, &run);
     run.caller = nullptr;
@@ -168,7 +169,7 @@ void Scheduler::note_return(Worker& caller) {
     const std::int64_t away_ns = monotonic_ns() - last.end_ns;
     caller.returns_soon = last.team == id_ && away_ns < last.reservation_ns;
     caller.returns_at_once = caller.returns_soon && away_ns < spin_ns_.load(std::memory_order_relaxed);  // see spin_ns_
-    if (caller.returns_soon && last.is_slot_reserved && !reservations_.empty()) reservations_.pop_front();
+    if (caller.returns_soon && last.is_slot_reserved) slots_.drop_reservation();
 }
 
 // Returns whether the caller executes the run alone: other workers could take too little of it within its limits.
@@ -176,53 +177,50 @@ bool Scheduler::can_run_serially(const Context& run, const Worker& caller) const
     if (run.caller_waits || (run.program.has_blocking() && !run.nested)) return false;
     if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
     if (!has_permit_for(run, others_working_beside(caller))) return false;
-    return (caller.slot >= 0 || has_slot_for(caller)) && !must_yield_slot(caller);
+    return (caller.slot >= 0 || slots_.has_slot_for(caller)) && !must_yield_slot(caller);
 }
 
 // The serial path: the caller executes the tasks in Program::order(), without the lock and without counters, on one
 // slot and one permit. Returns when the run has finished, or when its remaining tasks are queued for the parallel path.
 void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
-    const bool lent = std::exchange(run.lent_permit_free, false);
-    if (!lent) ++capacity_.permits_used;
+    bool lent = slots_.take_permit(run);
     run.ops = 1;
     run.serial = true;
     begin_turn(run);
     take_slot(caller);
     std::size_t done = 0;
     for (;;) {
-        const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // incremented under the lock we hold
+        const std::uint64_t epoch = slots_.epoch();
         const std::int64_t until_ns = end_of_turn(outermost(run));
         section.unlock();
         done = run_tasks_serially(caller, run, done, epoch, until_ns);
         section.lock();
-        if (!lent) --capacity_.permits_used;
-        run.lent_permit_free = lent;
+        slots_.release_permit(run, lent);
         run.ops = 0;
         run.finished_tasks = done;
         if (done == run.program.order().size() || run.is_cancelled()) break;  // written under the lock we hold
         end_turn_if_over(run);
         if (!can_run_serially(run, caller)) break;
-        run.lent_permit_free = false;
-        if (!lent) ++capacity_.permits_used;
+        lent = slots_.take_permit(run);
         run.ops = 1;
     }
     run.serial = false;
     if (done < run.program.order().size() && !run.is_cancelled()) enqueue_tasks(run, done);
     // On the parallel path each worker takes a slot itself.
-    release_slot(caller);
+    slots_.release(caller);
 }
 
 // The parallel path: the caller executes ops of the run, and other workers may too, until the run has finished.
 void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) {
     if (run.finished) return;
     Op* op = nullptr;
-    if (!has_slot_for(caller)) reclaim_slot(run);
+    if (!slots_.has_slot_for(caller)) reclaim_slot(run);
     const bool yields = must_yield_slot(caller);
-    if (yields) return_loan(caller);
-    if (!yields && !run.caller_waits && has_slot_for(caller)) {
+    if (yields) slots_.return_loan(caller);
+    if (!yields && !run.caller_waits && slots_.has_slot_for(caller)) {
         take_slot(caller);
         op = next_op(caller);
-        if (op == nullptr) release_slot(caller);
+        if (op == nullptr) slots_.release(caller);
     }
     if (op == nullptr) become_idle(section, caller);
     dispatch(section);
@@ -277,7 +275,7 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
     if (!run.abandoned) run.program.reclaim_arena(run);
-    if (!run.nested && run.caller->returns_soon) reserve_slot(reserved_ns_after(run));
+    if (!run.nested && run.caller->returns_soon) slots_.reserve(reserved_ns_after(run));
     if (run.caller->idle) dismiss(section, *run.caller);
 }
 
@@ -297,7 +295,7 @@ void Scheduler::reload_limits() {
 void Scheduler::apply_limits(Section& section) {
     worker_limit_ = 0;
     update_limits();
-    epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
+    slots_.begin_epoch();
     retire_surplus(section);
     park_surplus_spinners();
     dispatch(section);
@@ -355,8 +353,9 @@ Status Scheduler::status() {
     status.workers = static_cast<int>(workers_.size());
     status.blocking = static_cast<int>(blocking_.size());
     status.abandoned = static_cast<int>(detached_.size());
-    status.slots = slots_.used();
-    status.spinning = capacity_.spinning;
+    const Capacity capacity = slots_.capacity();
+    status.slots = capacity.slots_used;
+    status.spinning = capacity.spinning;
     status.runs = static_cast<int>(runs_.size());
     status.wake_ups = wake_ups_;
     status.pin_fault = pin_fault_;

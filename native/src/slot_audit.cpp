@@ -21,12 +21,14 @@ void require(bool holds, const char* rule, const char* team) {
 }  // namespace
 
 void SlotAudit::begin(const Scheduler& scheduler) {
-    runnable_ = scheduler.slots_.used() + scheduler.capacity_.spinning;
-    engine_slots_ = scheduler.audit_counts_.engine_slots;
-    loans_restored_ = scheduler.audit_counts_.loans_restored;
+    const AuditCounts& counts = scheduler.slots_.audit_counts();
+    engine_slots_ = counts.engine_slots;
+    loans_restored_ = counts.loans_restored;
     // In this order: what begins to rest between the two is counted twice rather than not at all.
-    resting_begun_ = scheduler.audit_counts_.resting_begun.load(std::memory_order_relaxed);
-    resting_ = scheduler.resting_.load(std::memory_order_relaxed);
+    resting_begun_ = counts.resting_begun.load(std::memory_order_relaxed);
+    const Capacity capacity = scheduler.slots_.capacity();
+    resting_ = capacity.resting;
+    runnable_ = capacity.slots_used + capacity.spinning;
 }
 
 // Checks that each slot in use belongs to one worker, that idle workers hold none, that threads of the team that are not
@@ -35,7 +37,8 @@ void SlotAudit::begin(const Scheduler& scheduler) {
 // ops; so may the worker to which a loan was restored.
 void SlotAudit::check(const Scheduler& scheduler) const {
     const char* const team = scheduler.name_.c_str();
-    const AuditCounts& counts = scheduler.audit_counts_;
+    const AuditCounts& counts = scheduler.slots_.audit_counts();
+    const Capacity capacity = scheduler.slots_.capacity();
     if (engine_slots_ > 0 || counts.engine_slots > 0) return;  // another runtime decides which threads run
     int holders = 0;
     int spinners = 0;
@@ -58,10 +61,10 @@ void SlotAudit::check(const Scheduler& scheduler) const {
         if (!run->serial || run->caller->borrows_slot) continue;
         require(run->caller->slot >= 0 || waits_for_part(*run->caller), "a run on the serial path has no slot", team);
     }
-    require(holders == scheduler.slots_.used(), "the slots in use are not those that workers hold", team);
-    require(spinners == scheduler.capacity_.spinning, "the spinning workers are not those that are counted", team);
+    require(holders == capacity.slots_used, "the slots in use are not those that workers hold", team);
+    require(spinners == capacity.spinning, "the spinning workers are not those that are counted", team);
     const auto rested = static_cast<int>(counts.resting_begun.load(std::memory_order_relaxed) - resting_begun_);
-    const int most = std::max(scheduler.capacity_.slot_limit, scheduler.capacity_.detached + resting_ + rested + 1);
+    const int most = std::max(capacity.slot_limit, capacity.detached + resting_ + rested + 1);
     const auto restored = static_cast<int>(counts.loans_restored - loans_restored_);
     require(holders + spinners <= std::max(most, runnable_ + restored), "more threads may run than there are slots", team);
 }

@@ -67,7 +67,7 @@ Worker* Scheduler::start_thread(Role role) {
     auto& threads = role == Role::compute ? workers_ : blocking_;
     std::unique_ptr<Worker> worker;
     if (joined_.empty()) {
-        worker = std::make_unique<Worker>(*this, role);
+        worker = std::make_unique<Worker>(*this, slots_, role);
     } else {
         worker = std::move(joined_.back());
         joined_.pop_back();
@@ -147,7 +147,7 @@ void Scheduler::worker_loop(Worker& worker) {
 Worker* Scheduler::acquire_caller() {
     if (free_callers_.empty()) {
         free_callers_.reserve(callers_.size() + 1);
-        callers_.push_back(std::make_unique<Worker>(*this, Role::caller));
+        callers_.push_back(std::make_unique<Worker>(*this, slots_, Role::caller));
         return callers_.back().get();
     }
     Worker* worker = free_callers_.back();

@@ -70,7 +70,7 @@ struct Context {
     bool nested = false;                   // was called from inside a step
     bool caller_waits = false;             // see Request::caller_waits
     bool lent_permit_free = false;         // the enclosing op's permit is not in use
-    bool lent_permit_returned = false;     // it went back to the team, see Scheduler::return_loan()
+    bool lent_permit_returned = false;     // it went back to the team, see Slots::return_loan()
     bool finished = false;                 // its caller may return: nothing is in progress, or the run is abandoned
     std::exception_ptr failure;            // the first one
     int in_host_steps = 0;                 // workers inside its host steps

@@ -141,7 +141,6 @@ private:
     // schedule.cpp: which work goes to which worker. All need the lock.
     double shareable_ns(const Context& run) const;
     double remaining_shareable_ns(const Context& run) const;
-    Capacity capacity() const;
     int others_working_beside(const Worker& worker) const;
     bool has_permit_for(const Context& run, int others_working) const;
     bool can_start(const Context& run, int others_working) const;
@@ -193,14 +192,7 @@ private:
     void pin(Worker& worker);
 
     // parking.cpp: slots, idle workers, assignments. All need the lock unless the next block lists them.
-    bool has_slot_for(const Worker& worker) const;
-    void reserve_slot(std::int64_t ns);
-    int reserved_slots();
     void take_slot(Worker& worker);
-    void release_slot(Worker& worker);
-    void return_loan(Worker& caller);
-    void return_permit(Context& run);
-    void restore_loan(Worker& caller);
     bool may_spin(const Worker& worker, int slots_used) const;
     void become_idle(Section& section, Worker& worker);
     void leave_idle(Worker& worker);
@@ -251,16 +243,8 @@ private:
     std::string thread_fault_;    // of the last attempt to start a compute worker; empty if it succeeded
     std::int64_t retry_start_ns_ = 0;  // no compute worker is started before this time
     Limits limits_;
-    Capacity capacity_;  // without what slots_ and resting_ count: see capacity()
     Slots slots_;
     int blocking_ops_ = 0;
-    // How many holders of slots rest. Detached workers are not counted, but nested callers on their slots are until
-    // they end, which is soon. It is changed under the lock of the team in which the holder waits, and relaxed
-    // everywhere. A worker that has added to it takes this team's lock next, in dispatch_while_resting(), so what the
-    // addition allows is not missed. A thread that sees a subtraction late lets one worker too many execute one op.
-    std::atomic<int> resting_{0};
-    AuditCounts audit_counts_;
-    std::deque<std::int64_t> reservations_;  // ends of the times for which slots are reserved, earliest first
     double forgone_ns_ = 0;  // what help would have saved in runs too short for it, since such runs last got a worker
     std::uint64_t wake_ups_ = 0;  // see Status
     WakeRecord wake_record_;
@@ -280,10 +264,6 @@ private:
     std::vector<std::unique_ptr<Worker>> joined_;    // ended; kept because a late wake() may still name one
     std::size_t worker_limit_ = 0;                   // compute workers beyond this number end when idle
     std::condition_variable_any run_ended_;          // a run or a detached worker has ended
-    // Incremented when callers on the serial path must take the lock: limits have changed, a run starves, or a worker
-    // stops resting. They load it relaxed as a hint and then take the lock, which orders the rest: except in the last
-    // case, it is incremented under the lock.
-    std::atomic<std::uint64_t> epoch_{0};
     // How long idle workers spin. set_spin() stores it, any thread loads it, both relaxed: it orders nothing.
     std::atomic<std::int64_t> spin_ns_;
 };

@@ -14,7 +14,7 @@ class Scheduler;
 // AuditCounts are the events that allow a team more runnable threads than it had. Belongs to a scheduler; its lock
 // guards all but `resting_begun`.
 struct AuditCounts {
-    std::atomic<std::uint64_t> resting_begun{0};  // relaxed: incremented before Scheduler::resting_
+    std::atomic<std::uint64_t> resting_begun{0};  // relaxed: incremented before what Slots::begin_resting() counts
     std::uint64_t loans_restored = 0;
     int engine_slots = 0;
 

@@ -18,6 +18,7 @@
 namespace treadle {
 
 class Scheduler;
+class Slots;
 struct Context;
 struct Op;
 
@@ -40,15 +41,16 @@ enum class Role { caller, compute, blocking };
 // scheduler's lock guards the fields before `fp_mode`, except `state`. The worker's own thread may read them without it
 // while it executes an op.
 struct Worker {
-    Worker(Scheduler& owner, Role its_role) : scheduler(&owner), role(its_role) {}
+    Worker(Scheduler& owner, Slots& its_slots, Role its_role) : scheduler(&owner), slots(&its_slots), role(its_role) {}
 
     Scheduler* const scheduler;
+    Slots* const slots;            // of the scheduler's team
     Role role;
     int index = 0;                 // number of a thread in its team, from 1; 0 for callers
     Context* own_run = nullptr;    // caller: the run that it called; it works for no other
     bool idle = false;
     bool borrows_slot = false;     // nested caller on the slot of the worker around it
-    bool may_return_loan = false;  // nested caller: may return the slot that it borrows, see Scheduler::return_loan()
+    bool may_return_loan = false;  // nested caller: may return the slot that it borrows, see Slots::return_loan()
     Worker* lender = nullptr;      // nested caller: the worker whose slot it has returned
     bool returns_soon = false;     // caller: called this run soon after its last one
     bool returns_at_once = false;  // caller: so soon that a worker which has been idle since then still spins

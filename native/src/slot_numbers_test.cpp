@@ -1,11 +1,11 @@
-#include "treadle/slots.h"
+#include "treadle/slot_numbers.h"
 
 #include "treadle/check.h"
 
 namespace treadle {
 
 TREADLE_TEST(take_returns_the_preferred_or_the_lowest_free_slot) {
-    Slots slots;
+    SlotNumbers slots;
     CHECK_EQUAL(0, slots.take(0));
     CHECK_EQUAL(1, slots.take(0));
     CHECK_EQUAL(5, slots.take(5));
@@ -16,7 +16,7 @@ TREADLE_TEST(take_returns_the_preferred_or_the_lowest_free_slot) {
 }
 
 TREADLE_TEST(there_may_be_more_slots_than_bits_in_a_word) {
-    Slots slots;
+    SlotNumbers slots;
     for (int i = 0; i < 200; ++i) CHECK_EQUAL(i, slots.take(0));
     slots.release(130);
     CHECK_EQUAL(130, slots.take(3));
