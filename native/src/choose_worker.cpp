@@ -53,7 +53,7 @@ bool Scheduler::has_workers_for(int slots) const {
 }
 
 bool Scheduler::is_crowded(const Context& run) {
-    return !run.nested && slots_.capacity().is_crowded(static_cast<int>(runs_.size()), slots_.reserved());
+    return !run.nested && slots_.capacity().is_crowded(static_cast<int>(runs_.all().size()), slots_.reserved());
 }
 
 // Returns a compute worker for a run that has none and whose caller waits. Null if no slot is free. If no thread can be
@@ -94,7 +94,7 @@ int Scheduler::unpark_workers(Section& section, int most) {
 }
 
 int Scheduler::missing_workers(const Context& run) {
-    return slots_.capacity().missing_workers(limits_of(run), slots_.reserved());
+    return slots_.capacity().missing_workers(runs_.limits_of(run), slots_.reserved());
 }
 
 // Unparks workers ahead of the next ops of a run with much shareable work, since each op alone may be too short to pay

@@ -66,7 +66,7 @@ void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, 
     std::size_t done = 0;
     while (done < run.program.order().size() && !run.is_cancelled()) {  // written under the lock we hold
         const std::uint64_t epoch = slots_.epoch();
-        const int width = limits_of(run).intra_op;
+        const int width = runs_.limits_of(run).intra_op;
         section.unlock();
         done = run_tasks_with_engine(caller, run, done, epoch, {engine, width, generation});
         section.lock();

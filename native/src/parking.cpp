@@ -226,7 +226,7 @@ void Scheduler::park(Worker& worker) {
     switch (worker.state.load(std::memory_order_relaxed)) {  // written under the lock we hold
         case State::spinning:
             if (!worker.borrows_slot) slots_.add_spinning(-1);
-            if (!runs_.empty()) worker.spin_record.note_futile();
+            if (!runs_.all().empty()) worker.spin_record.note_futile();
             [[fallthrough]];
         case State::park_requested:
             if (worker.was_woken) note_woken(worker, false);

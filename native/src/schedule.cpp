@@ -19,7 +19,7 @@ double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
 
 // Estimates the work that other workers could take from the run's caller within its limits.
 double Scheduler::shareable_ns(const Context& run) const {
-    const Limits limits = limits_of(run);
+    const Limits limits = runs_.limits_of(run);
     return std::max(limits.intra_op > 1 ? run.program.divisible_ns() : 0,
                     limits.inter_op > 1 ? run.program.independent_ns() : 0);
 }
@@ -39,71 +39,16 @@ bool Scheduler::has_permit_for(const Context& run, int others_working) const {
 
 bool Scheduler::can_start(const Context& run, int others_working) const {
     if (run.ready.empty()) return false;
-    return run.ops < limits_of(run).inter_op && has_permit_for(run, others_working);
+    return run.ops < runs_.limits_of(run).inter_op && has_permit_for(run, others_working);
 }
 
 Op* Scheduler::start_op(Context& run, std::uint32_t task) {
-    Op* op = open_op(run, task, std::min(limits_of(run).intra_op, run.program.max_workers(task)));
+    Op* op = open_op(run, task, std::min(runs_.limits_of(run).intra_op, run.program.max_workers(task)));
     op->holds_lent_permit = slots_.take_permit(run);
     ++run.ops;
     ++run.workers;
-    begin_turn(run);
+    runs_.begin_turn(run);
     return op;
-}
-
-bool Scheduler::is_starved(const Context& run) const {
-    return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
-}
-
-// Returns when the run's turn ends because a later run of its priority starves, else kEndlessNs. Parts share the turns of
-// the outermost run, which `run` must be.
-std::int64_t Scheduler::end_of_turn(const Context& run) const {
-    Waiting behind = Waiting::nobody;
-    const double left = remaining_ns(run);
-    for (auto other = std::find(runs_.begin(), runs_.end(), &run); other != runs_.end(); ++other) {
-        if ((*other)->priority != run.priority || !is_starved(**other)) continue;
-        const Context& whole = outermost(**other);
-        if (&whole == &run) continue;
-        behind = remaining_ns(whole) < left ? Waiting::shorter_run : Waiting::runs;
-        if (behind == Waiting::shorter_run) break;
-    }
-    return turn_end_ns(run.turn_began_ns, run.program.hand_over().fitted_ns(run.program.cost_ns()), behind);
-}
-
-// Queues the run behind those of its own priority and higher ones; a part right behind the run around it.
-void Scheduler::enqueue_run(Context& run) {
-    auto at = runs_.end();
-    if (run.outer != nullptr && run.outer->priority == run.priority) {
-        at = std::find(runs_.begin(), runs_.end(), run.outer);
-        if (at != runs_.end()) ++at;
-    }
-    if (at == runs_.end()) {
-        at = std::find_if(runs_.begin(), runs_.end(), [&](const Context* other) { return other->priority < run.priority; });
-    }
-    runs_.insert(at, &run);
-}
-
-// Begins a turn of the run, or of the one that it is a part of, unless one has begun.
-void Scheduler::begin_turn(Context& run) {
-    Context& whole = outermost(run);
-    if (whole.turn_began_ns == 0) whole.turn_began_ns = monotonic_ns();
-}
-
-// Queues a run whose turn is over again, together with its parts. `run` is it or one of the parts.
-void Scheduler::end_turn_if_over(Context& run) {
-    const Context& whole = outermost(run);
-    if (run.finished || whole.turn_began_ns == 0) return;
-    const std::int64_t end = end_of_turn(whole);
-    if (end == kEndlessNs || monotonic_ns() < end) return;  // most turns have no end: reads no clock for them
-    std::vector<Context*> again;
-    for (Context* other : runs_) {
-        if (&outermost(*other) == &whole) again.push_back(other);
-    }
-    std::erase_if(runs_, [&](Context* other) { return &outermost(*other) == &whole; });
-    for (Context* each : again) {
-        enqueue_run(*each);
-        each->turn_began_ns = 0;
-    }
 }
 
 // Returns whether a caller must release its slot: to a run earlier in the queue that starves, or as there are too few
@@ -114,21 +59,16 @@ bool Scheduler::must_yield_slot(const Worker& worker) const {
     if (capacity.free_slots() < 0) return true;
     if (worker.own_run == nullptr) return false;
     if (worker.borrows_slot && capacity.permits_used > capacity.permit_limit) return true;  // see restore_loan()
-    const Context* const whole = &outermost(*worker.own_run);
-    for (const Context* run : runs_) {
-        if (run == whole || run == worker.own_run) return false;
-        if (is_starved(*run)) return true;
-    }
-    return false;
+    return runs_.starves_before(*worker.own_run);
 }
 
 // Returns whether the run's remaining serial work should execute on the thread of its caller, which spins. Otherwise
 // the caller would park meanwhile and have to be woken for the end of the run.
 bool Scheduler::leave_to_caller(const Context& run) const {
-    if (run.finished || run.workers > 0 || run.ready.size() != 1 || runs_.size() > 1) return false;
+    if (run.finished || run.workers > 0 || run.ready.size() != 1 || runs_.all().size() > 1) return false;
     if (!run.caller->idle || !is_spinning(*run.caller)) return false;
     const std::uint32_t task = run.ready.front();
-    if (limits_of(run).intra_op > 1 && run.program.max_workers(task) > 1) return false;
+    if (runs_.limits_of(run).intra_op > 1 && run.program.max_workers(task) > 1) return false;
     return run.program.tasks()[task].cost_ns >= run.program.hand_over().worth_calling_spinner_ns();
 }
 
@@ -137,7 +77,7 @@ Op* Scheduler::best_open_op(const Context& run) const {
     if (run.is_cancelled()) return nullptr;  // written under the lock we hold
     Op* best = nullptr;
     double min_gain_ns = run.program.hand_over().worth_sharing_ns();
-    const int most = limits_of(run).intra_op;
+    const int most = runs_.limits_of(run).intra_op;
     for (Op* op : run.open) {
         const int cap = std::min(most, run.program.max_workers(op->task));
         if (op->workers >= std::min<std::int64_t>(cap, op->chunks.count())) continue;
@@ -163,7 +103,7 @@ Context* Scheduler::choose_run(const Worker& worker) {
     const int others = others_working_beside(worker);
     if (worker.own_run != nullptr) return can_start(*worker.own_run, others) ? worker.own_run : nullptr;
     Context* first = nullptr;
-    for (Context* run : runs_) {
+    for (Context* run : runs_.all()) {
         if (first != nullptr && run->priority < first->priority) break;
         if (!can_start(*run, others)) continue;
         if (run->workers == 0) return run;
@@ -177,7 +117,7 @@ Context* Scheduler::choose_run(const Worker& worker) {
 // over.
 Op* Scheduler::next_op(Worker& worker) {
     if (Context* run = choose_run(worker)) return start_op(*run, pop_ready(*run));
-    for (Context* run : runs_) {
+    for (Context* run : runs_.all()) {
         if (worker.own_run != nullptr && run != worker.own_run) continue;
         Op* const op = best_open_op(*run);
         if (op == nullptr) continue;
@@ -239,9 +179,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
     const Task& task = run.program.tasks()[op.task];
     const std::uint32_t index = op.task;
     if (task.blocking && !run.nested) {
-        --blocking_ops_;
-        --run.blocking_ops;
-        end_op(op);
+        runs_.end_blocking(op);
     } else {
         --run.workers;
         close_op(op);
@@ -259,12 +197,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
     if (!run.is_cancelled()) {  // written under the lock we hold
         ++run.finished_tasks;
         for (const std::uint32_t next : run.program.successors(run.program.tasks()[index])) {
-            if (--run.pending[next] > 0) continue;
-            if (run.program.tasks()[next].blocking && !run.nested) {
-                blocking_queue_.emplace_back(&run, next);
-            } else {
-                push_ready(run, next);
-            }
+            if (--run.pending[next] == 0) runs_.queue(run, next);
         }
     }
     finish_if_done(section, run);
@@ -278,7 +211,7 @@ Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     leave_op(section, op);
     if (worker.own_run != nullptr && worker.own_run->finished) return nullptr;  // end_run() dispatches
     worker.ended_run = run.finished && !run.nested && worker.role == Role::compute;
-    end_turn_if_over(run);
+    runs_.end_turn_if_over(run);
     const bool leaves = worker.role == Role::compute && leave_to_caller(run);
     const bool yields = must_yield_slot(worker);
     const bool stays = worker.role != Role::blocking && !leaves && !yields;
@@ -295,9 +228,9 @@ Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
 // Assigns tasks to start and ops to join, first run first, to idle workers where that pays. A run without a worker
 // always gets one.
 void Scheduler::dispatch(Section& section) {
-    if (!blocking_queue_.empty()) dispatch_blocking(section);
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-        Context& run = *runs_[i];
+    dispatch_blocking(section);
+    for (std::size_t i = 0; i < runs_.all().size(); ++i) {
+        Context& run = *runs_.all()[i];
         if (run.finished || run.serial) continue;
         while (dispatch_start(section, run)) {
         }
@@ -333,19 +266,10 @@ bool Scheduler::dispatch_join(Section& section, Context& run) {
 }
 
 void Scheduler::dispatch_blocking(Section& section) {
-    while (!blocking_queue_.empty() && blocking_ops_ < slots_.capacity().permit_limit) {
-        const auto [run, task] = blocking_queue_.front();
-        Worker* worker = nullptr;
-        if (!idle_blocking_.empty()) {
-            worker = idle_blocking_.back();
-        } else {
-            worker = start_blocking_for(section, *run);
-            if (worker == nullptr) continue;
-        }
-        blocking_queue_.pop_front();
-        ++blocking_ops_;
-        ++run->blocking_ops;
-        assign(section, *worker, open_op(*run, task, 1));
+    while (runs_.has_blocking_task(slots_.capacity().permit_limit)) {
+        Worker* const worker =
+            idle_blocking_.empty() ? start_blocking_for(section, runs_.blocking_run()) : idle_blocking_.back();
+        if (worker != nullptr) assign(section, *worker, runs_.begin_blocking());
     }
 }
 

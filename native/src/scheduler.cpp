@@ -12,16 +12,6 @@ namespace treadle {
 
 namespace {
 
-// Returns the limits that the run's sources set or, where they set none, those of the run that it is a part of.
-Limits requested_limits(const Context& run) {
-    Limits limits = run.limit_sources.limits();
-    if (run.outer == nullptr) return limits;
-    const Limits outer = requested_limits(*run.outer);
-    if (limits.intra_op == 0) limits.intra_op = outer.intra_op;
-    if (limits.inter_op == 0) limits.inter_op = outer.inter_op;
-    return limits;
-}
-
 // LastRun describes the last run that a thread called.
 struct LastRun {
     int team = 0;
@@ -54,28 +44,16 @@ Scheduler::Scheduler(std::string name, Limits limits, std::chrono::nanoseconds s
       generation_(fork_generation()),
       cpus_(std::move(cpus)),
       base_cpus_(std::move(base_cpus)),
-      limits_(limits),
+      runs_(limits),
       spin_ns_(spin_limit.count()) {
     update_limits();
 }
 
 Scheduler::~Scheduler() = default;
 
-Limits Scheduler::limits_of(const Context& run) const {
-    return {run.limits.intra_op > 0 ? run.limits.intra_op : limits_.intra_op,
-            run.limits.inter_op > 0 ? run.limits.inter_op : limits_.inter_op};
-}
-
 void Scheduler::update_limits() {
-    int slots = std::max(limits_.intra_op, limits_.inter_op);
-    int permits = limits_.inter_op;
-    for (const Context* run : runs_) {
-        const Limits limits = limits_of(*run);
-        slots = std::max({slots, limits.intra_op, limits.inter_op});
-        permits = std::max(permits, limits.inter_op);
-    }
-    slots_.set_limits(slots, permits);
-    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(slots - 1));
+    runs_.update_limits(slots_);
+    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(slots_.capacity().slot_limit - 1));
 }
 
 void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
@@ -93,7 +71,7 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     } else if (can_run_serially(run, caller)) {
         run_serially(section, run, caller);
     } else {
-        enqueue_tasks(run, 0);
+        runs_.queue_rest(run, 0);
     }
     finish_if_done(section, run);
     run_in_parallel(section, run, caller);
@@ -103,7 +81,10 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     if (run.abandoned) {  // constant since `finished`, which this thread read under the lock
         run.kept_alive = request.keep_alive();
         std::unique_ptr<Context> abandoned(context.release());
-        if (drop_reference(run)) {
+        section.lock();
+        const bool is_last = RunRegistry::drop_reference(run);
+        section.unlock();
+        if (is_last) {
             release(std::move(abandoned));
         } else {
             static_cast<void>(abandoned.release());
@@ -113,40 +94,8 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
 }
 
 void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) {
-    reset(run);
-    run.limit_sources = {request.own_limits.get(), request.limits, request.common_limits.get()};
-    run.may_be_abandoned = request.keep_alive != nullptr;
-    run.caller_waits = request.caller_waits && current_worker() == nullptr;
-    run.priority = request.priority;
-    run.deadline = request.deadline;
-    run.fp_mode = caller.fp_mode = get_fp_mode();
-    run.caller = &caller;
-    caller.own_run = &run;
-    caller.traced_team = id_;
-    caller.borrows_slot = caller.may_return_loan = false;
-    caller.lender = nullptr;
-    caller.slot = -1;
-    caller.slot_holder = &caller;
-    if (const Worker* outer_worker = current_worker()) {
-        run.nested = true;
-        if (Context* outer = outer_worker->current_run) {
-            run.ending->outer = outer->ending;
-            run.priority = std::max(run.priority, outer->priority);
-            run.deadline = std::min(run.deadline, outer->deadline);
-            if (request.is_part && outer_worker->scheduler == this) run.outer = outer;
-        }
-        if (outer_worker->role != Role::blocking) {
-            caller.borrows_slot = run.lent_permit_free = true;
-            caller.may_return_loan = run.outer != nullptr &&
-                                     (!outer_worker->borrows_slot || outer_worker->may_return_loan);
-            caller.slot_holder = outer_worker->slot_holder;
-            caller.traced_team = outer_worker->traced_team;
-        }
-    }
-    run.limits = requested_limits(run);
+    runs_.add(run, request, caller);
     if (!run.nested) note_return(caller);
-    enqueue_run(run);
-    if (run.outer != nullptr) end_turn_if_over(run);
     if (run.limits.intra_op > 0 || run.limits.inter_op > 0) update_limits();
 }
 
@@ -154,9 +103,7 @@ void Scheduler::end_run(Section& section, Context& run, Worker& caller) {
     if (caller.lender != nullptr && slots_.restore_loan(caller)) park_surplus_spinners();
     slots_.release(caller);
     if (!run.nested) last_run() = {id_, monotonic_ns(), reserved_ns_after(run), caller.returns_soon};
-    std::erase(runs_, &run);
-    run.caller = nullptr;
-    caller.own_run = nullptr;
+    runs_.remove(run);
     free_callers_.push_back(&caller);
     if (run.limits.intra_op > 0 || run.limits.inter_op > 0) update_limits();
     dispatch(section);
@@ -186,12 +133,12 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     bool lent = slots_.take_permit(run);
     run.ops = 1;
     run.serial = true;
-    begin_turn(run);
+    runs_.begin_turn(run);
     take_slot(caller);
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = slots_.epoch();
-        const std::int64_t until_ns = end_of_turn(outermost(run));
+        const std::int64_t until_ns = runs_.end_of_turn(run);
         section.unlock();
         done = run_tasks_serially(caller, run, done, epoch, until_ns);
         section.lock();
@@ -199,13 +146,13 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
         run.ops = 0;
         run.finished_tasks = done;
         if (done == run.program.order().size() || run.is_cancelled()) break;  // written under the lock we hold
-        end_turn_if_over(run);
+        runs_.end_turn_if_over(run);
         if (!can_run_serially(run, caller)) break;
         lent = slots_.take_permit(run);
         run.ops = 1;
     }
     run.serial = false;
-    if (done < run.program.order().size() && !run.is_cancelled()) enqueue_tasks(run, done);
+    if (done < run.program.order().size() && !run.is_cancelled()) runs_.queue_rest(run, done);
     // On the parallel path each worker takes a slot itself.
     slots_.release(caller);
 }
@@ -239,28 +186,13 @@ void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) 
     }
 }
 
-// Sets up the counters as if the first `done` tasks of the order had finished, and queues the tasks that are ready.
-void Scheduler::enqueue_tasks(Context& run, std::size_t done) {
-    seed(run, done);
-    for (const std::uint32_t task : run.program.order().subspan(done)) {
-        if (run.pending[task] > 0) continue;
-        if (run.program.tasks()[task].blocking && !run.nested) {
-            blocking_queue_.emplace_back(&run, task);
-        } else {
-            push_ready(run, task);
-        }
-    }
-}
-
 // Keeps the first failure of the run and drops the tasks that have not begun.
 void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failure, Cause cause) {
     if (run.abandoned) return;
     if (!run.failure) run.failure = std::move(failure);
     if (cause == Cause::external) run.ended_externally = true;
     run.ending->ended.store(true, std::memory_order_relaxed);  // see Ending::ended
-    run.ready.clear();
-    run.ready_ns = 0;
-    std::erase_if(blocking_queue_, [&](const auto& entry) { return entry.first == &run; });
+    runs_.drop_tasks(run);
     revoke_all(section, run);
     finish_if_done(section, run);
 }
@@ -281,13 +213,13 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
 
 void Scheduler::set_limits(Limits limits) {
     Section section(*this);
-    limits_ = limits;
+    runs_.set_limits(limits);
     apply_limits(section);
 }
 
 void Scheduler::reload_limits() {
     Section section(*this);
-    for (Context* run : runs_) run->limits = requested_limits(*run);
+    runs_.reload_limits();
     apply_limits(section);
 }
 
@@ -311,7 +243,7 @@ void Scheduler::close(bool should_cancel) {
     if (has_left_threads_) return;
     closing_ = true;
     if (should_cancel) cancel_all(section);
-    section.wait(run_ended_, [this] { return runs_.empty(); });
+    section.wait(run_ended_, [this] { return runs_.all().empty(); });
     worker_limit_ = 0;
     retire_surplus(section);
     for (auto& worker : blocking_) {
@@ -323,7 +255,7 @@ void Scheduler::close(bool should_cancel) {
 }
 
 void Scheduler::cancel_all(Section& section) {
-    for (Context* run : runs_) {
+    for (Context* run : runs_.all()) {
         cancel(section, *run, make_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"),
                Cause::external);
     }
@@ -334,11 +266,8 @@ void Scheduler::cancel_all(Section& section) {
 
 void Scheduler::cancel_run(std::uint64_t run_id, std::exception_ptr failure) {
     Section section(*this);
-    for (Context* run : runs_) {
-        if (run->run_id != run_id) continue;
-        if (!run->finished) cancel(section, *run, std::move(failure), Cause::external);
-        return;
-    }
+    Context* const run = runs_.find(run_id);
+    if (run != nullptr && !run->finished) cancel(section, *run, std::move(failure), Cause::external);
 }
 
 void Scheduler::set_spin(std::chrono::nanoseconds limit) {
@@ -356,13 +285,11 @@ Status Scheduler::status() {
     const Capacity capacity = slots_.capacity();
     status.slots = capacity.slots_used;
     status.spinning = capacity.spinning;
-    status.runs = static_cast<int>(runs_.size());
+    status.runs = static_cast<int>(runs_.all().size());
     status.wake_ups = wake_ups_;
     status.pin_fault = pin_fault_;
     status.thread_fault = thread_fault_;
-    status.waiting = static_cast<int>(std::count_if(runs_.begin(), runs_.end(), [](const Context* run) {
-        return !run->finished && !run->serial && run->workers == 0 && run->blocking_ops == 0;
-    }));
+    status.waiting = runs_.waiting();
     return status;
 }
 

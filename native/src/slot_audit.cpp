@@ -57,7 +57,7 @@ void SlotAudit::check(const Scheduler& scheduler) const {
     for (const auto& worker : scheduler.workers_) {
         require(worker->idle || worker->slot >= 0 || waits_for_part(*worker), "a thread without a slot is not idle", team);
     }
-    for (const Context* const run : scheduler.runs_) {
+    for (const Context* const run : scheduler.runs_.all()) {
         if (!run->serial || run->caller->borrows_slot) continue;
         require(run->caller->slot >= 0 || waits_for_part(*run->caller), "a run on the serial path has no slot", team);
     }

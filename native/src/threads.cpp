@@ -144,14 +144,20 @@ void Scheduler::worker_loop(Worker& worker) {
     }
 }
 
+// Returns a worker for the calling thread that holds nothing.
 Worker* Scheduler::acquire_caller() {
     if (free_callers_.empty()) {
         free_callers_.reserve(callers_.size() + 1);
         callers_.push_back(std::make_unique<Worker>(*this, slots_, Role::caller));
-        return callers_.back().get();
+        free_callers_.push_back(callers_.back().get());
     }
-    Worker* worker = free_callers_.back();
+    Worker* const worker = free_callers_.back();
     free_callers_.pop_back();
+    worker->traced_team = id_;
+    worker->borrows_slot = worker->may_return_loan = false;
+    worker->lender = nullptr;
+    worker->slot = -1;
+    worker->slot_holder = worker;
     return worker;
 }
 

@@ -18,34 +18,13 @@
 #include "treadle/policy.h"
 #include "treadle/engine.h"
 #include "treadle/mutex.h"
+#include "treadle/request.h"
+#include "treadle/run_registry.h"
 #include "treadle/slot_audit.h"
 #include "treadle/slots.h"
 #include "treadle/worker.h"
 
 namespace treadle {
-
-// Request is what the caller of one run asks for.
-struct Request {
-    Request() = default;
-    Request(Limits run_limits) : limits(run_limits) {}  // NOLINT: a request for limits alone
-
-    Limits limits;                        // 0 stands for the team's limit
-    int priority = 0;                     // higher first, equal ones by turns; a nested run has at least its outer run's
-    Clock::time_point deadline = kNever;  // ends the run with RunTimeout
-    std::shared_ptr<CancelToken> token;   // ends the run with RunCancelled
-    std::shared_ptr<const RunLimits> own_limits;     // take precedence over `limits`
-    std::shared_ptr<const RunLimits> common_limits;  // apply where neither of the above sets a limit
-    bool is_part = false;        // of the run around the calling step: same team, and same limits where none are set;
-                                 // the step must hold no lock, since its run may then wait for a slot
-    bool caller_waits = false;   // the caller executes nothing, so that it returns in time while a long host step goes on;
-                                 // not in a nested run, and not if no thread can be started
-    void (*poll)() = nullptr;    // called on the calling thread about every kPollInterval; ends the run with what it throws
-    // If set, the run may be abandoned when it is ended from outside: run() then throws while other threads are still
-    // in host steps. run() calls `keep_alive` on the calling thread, without a lock; it returns the owner of everything
-    // that these steps use (the program, the bound memory), and must not throw. The thread that leaves the last of
-    // these steps drops that owner.
-    std::function<std::shared_ptr<void>()> keep_alive;
-};
 
 // Status is a snapshot of a team.
 struct Status {
@@ -122,21 +101,16 @@ private:
     void run_with_engine(Section& section, Context& run, Worker& caller, Engine engine);
     void note_return(Worker& caller);
     bool can_run_serially(const Context& run, const Worker& caller) const;
-    void enqueue_tasks(Context& run, std::size_t done);
     void update_limits();
-    Limits limits_of(const Context& run) const;
     enum class Cause { own, external };
     void cancel(Section& section, Context& run, std::exception_ptr failure, Cause cause);
     void cancel_all(Section& section);
     void apply_limits(Section& section);
     void finish_if_done(Section& section, Context& run);
 
-    // abandon.cpp: runs whose callers do not wait for their host steps. All but drop_reference() need the lock.
-    bool can_be_abandoned(const Context& run) const;
+    // abandon.cpp: runs whose callers do not wait for their host steps. All need the lock.
     void abandon(Context& run);
-    bool drop_reference(Context& run);
     void end_detached_worker(Section& section, Worker& worker, Context& run);
-    bool is_only_in_host_steps() const;
 
     // schedule.cpp: which work goes to which worker. All need the lock.
     double shareable_ns(const Context& run) const;
@@ -162,11 +136,6 @@ private:
     void dispatch_blocking(Section& section);
     bool must_yield_slot(const Worker& worker) const;
     bool leave_to_caller(const Context& run) const;
-    bool is_starved(const Context& run) const;
-    std::int64_t end_of_turn(const Context& run) const;
-    void enqueue_run(Context& run);
-    void begin_turn(Context& run);
-    void end_turn_if_over(Context& run);
 
     // choose_worker.cpp: which idle worker gets work. All need the lock.
     Worker* choose_worker(Section& section, Context& run, double gain_ns);
@@ -242,19 +211,16 @@ private:
     std::string pin_fault_;       // the first one since cpus_ was set, else empty
     std::string thread_fault_;    // of the last attempt to start a compute worker; empty if it succeeded
     std::int64_t retry_start_ns_ = 0;  // no compute worker is started before this time
-    Limits limits_;
+    RunRegistry runs_;
     Slots slots_;
-    int blocking_ops_ = 0;
     double forgone_ns_ = 0;  // what help would have saved in runs too short for it, since such runs last got a worker
     std::uint64_t wake_ups_ = 0;  // see Status
     WakeRecord wake_record_;
     bool closing_ = false;
     bool has_left_threads_ = false;  // shut_down() left threads in host steps: close() has nothing to do
-    std::deque<Context*> runs_;      // in the order in which they are served: by priority, then by turn
     std::vector<Worker*> idle_;      // callers and compute workers; the last one became idle last
     std::vector<Worker*> idle_blocking_;
     std::vector<Worker*> assigned_;  // all workers in the state `assigned`, and some that have left it
-    std::deque<std::pair<Context*, std::uint32_t>> blocking_queue_;
     std::vector<std::unique_ptr<Worker>> callers_;
     std::vector<Worker*> free_callers_;
     std::vector<std::unique_ptr<Worker>> workers_;   // compute workers by index, which detached ones leave gaps in
