@@ -37,6 +37,13 @@ Context& outermost(Context& run) {
     return *outermost;
 }
 
+bool drop_reference(Context& run) { return --run.references == 0; }
+
+double shareable_ns(const Context& run, Limits limits) {
+    return std::max(limits.intra_op > 1 ? run.program.divisible_ns() : 0,
+                    limits.inter_op > 1 ? run.program.independent_ns() : 0);
+}
+
 double remaining_ns(const Context& run) {
     const auto total = static_cast<double>(run.program.tasks().size());
     return run.program.cost_ns() * (1 - static_cast<double>(run.finished_tasks) / total);

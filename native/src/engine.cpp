@@ -7,7 +7,8 @@
 #include <stdexcept>
 
 #include "treadle/fork.h"
-#include "treadle/scheduler.h"
+#include "treadle/executor.h"
+#include "treadle/section.h"
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -55,33 +56,10 @@ bool engine_is_fixed() {
     return fixed_in.load(std::memory_order_relaxed) == fork_generation() + 1;  // relaxed: see `chosen`
 }
 
-// Another runtime's path: the caller executes the tasks in order, and the engine executes the chunks of each op that is
-// worth it. The team's limits on slots and ops in progress do not apply, since its workers take no part.
-void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, Engine engine) {
-    run.ops = 1;
-    run.serial = true;
-    slots_.audit_counts().add_engine_slots(1);
-    take_slot(caller);
-    const std::uint64_t generation = fork_generation();
-    std::size_t done = 0;
-    while (done < run.program.order().size() && !run.is_cancelled()) {  // written under the lock we hold
-        const std::uint64_t epoch = slots_.epoch();
-        const int width = runs_.limits_of(run).intra_op;
-        section.unlock();
-        done = run_tasks_with_engine(caller, run, done, epoch, {engine, width, generation});
-        section.lock();
-    }
-    run.ops = 0;
-    run.serial = false;
-    run.finished_tasks = done;
-    slots_.release(caller);
-    slots_.audit_counts().add_engine_slots(-1);
-}
-
 // Has the engine's threads draw the chunks of `op`, which no other call knows. Returns when all chunks are done.
-void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop loop) {
+void Executor::run_op_with_engine(Worker& caller, Op& op, EngineLoop loop) {
     struct Shared {
-        Scheduler& scheduler;
+        Executor& executor;
         Worker& caller;
         Op& op;
         pthread_t thread;
@@ -90,9 +68,9 @@ void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop loop) {
         observe(data);
         const Shared& call = *static_cast<Shared*>(data);
         if (pthread_equal(pthread_self(), call.thread) != 0) {
-            call.scheduler.execute_op(call.caller, call.op);
+            call.executor.execute_op(call.caller, call.op);
         } else {
-            call.scheduler.work_on_engine_thread(call.op);
+            call.executor.work_on_engine_thread(call.op);
         }
         publish(data);
     };
@@ -102,22 +80,22 @@ void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop loop) {
 }
 
 // Draws chunks on a thread of another runtime, and restores that thread's floating-point mode.
-void Scheduler::work_on_engine_thread(Op& op) {
+void Executor::work_on_engine_thread(Op& op) {
     thread_local Block scratch;
-    Worker borrows_slot(*this, slots_, Role::compute);
-    borrows_slot.traced_team = id_;
+    Worker borrows_slot(*op.run->caller->scheduler, team_.slots, Role::compute);
+    borrows_slot.traced_team = team_.id;
     borrows_slot.scratch = std::move(scratch);
     const FpMode before = borrows_slot.fp_mode;
     {
-        const Section section(*this);
-        slots_.audit_counts().add_engine_slots(1);
-        take_slot(borrows_slot);
+        const Section section(team_);
+        team_.slots.audit_counts().add_engine_slots(1);
+        team_.idle.take_slot(borrows_slot);
     }
     execute_op(borrows_slot, op);
     {
-        const Section section(*this);
-        slots_.release(borrows_slot);
-        slots_.audit_counts().add_engine_slots(-1);
+        const Section section(team_);
+        team_.slots.release(borrows_slot);
+        team_.slots.audit_counts().add_engine_slots(-1);
     }
     if (borrows_slot.fp_mode != before) set_fp_mode(before);
     scratch = std::move(borrows_slot.scratch);

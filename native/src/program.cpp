@@ -336,7 +336,7 @@ void Program::estimate_sharing() {
 
 // Relaxed, partners: max_workers() and divisible_ns(). The threads that decide by them hold their scheduler's lock,
 // under which reload_all_limits() has them read again. A run that an engine executes reads them without the lock as a
-// hint, and again when epoch_ has changed.
+// hint, and again when the epoch has changed.
 void Program::store_caps(std::span<const int> max_workers) {
     double divisible = 0;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {

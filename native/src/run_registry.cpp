@@ -78,11 +78,6 @@ void RunRegistry::reload_limits() {
     for (Context* run : runs_) run->limits = requested_limits(*run);
 }
 
-Limits RunRegistry::limits_of(const Context& run) const {
-    return {run.limits.intra_op > 0 ? run.limits.intra_op : limits_.intra_op,
-            run.limits.inter_op > 0 ? run.limits.inter_op : limits_.inter_op};
-}
-
 void RunRegistry::update_limits(Slots& slots) const {
     int most_slots = std::max(limits_.intra_op, limits_.inter_op);
     int most_permits = limits_.inter_op;
@@ -124,7 +119,7 @@ std::int64_t RunRegistry::end_of_turn(Context& run) const {
         behind = remaining_ns(other_whole) < left ? Waiting::shorter_run : Waiting::runs;
         if (behind == Waiting::shorter_run) break;
     }
-    return turn_end_ns(whole.turn_began_ns, whole.program.hand_over().fitted_ns(whole.program.cost_ns()), behind);
+    return turn_end_ns(whole.turn_began_ns, whole.program.fitted_cost_ns(), behind);
 }
 
 void RunRegistry::end_turn_if_over(Context& run) {
@@ -204,10 +199,6 @@ bool RunRegistry::is_only_in_host_steps() const {
     return std::all_of(runs_.begin(), runs_.end(), [](const Context* run) {
         return run->in_host_steps >= (run->serial ? 1 : run->workers + run->blocking_ops);
     });
-}
-
-bool is_starved(const Context& run) {
-    return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
 }
 
 bool can_be_abandoned(const Context& run) {

@@ -6,7 +6,6 @@
 #include "treadle/clock.h"
 #include "treadle/context.h"
 #include "treadle/trace.h"
-#include "treadle/worker.h"
 
 namespace treadle {
 
@@ -14,15 +13,6 @@ void Slots::set_limits(int slots, int permits) {
     capacity_.slot_limit = slots;
     capacity_.permit_limit = permits;
 }
-
-Capacity Slots::capacity() const {
-    Capacity now = capacity_;
-    now.slots_used = numbers_.used();
-    now.resting = resting_.load(std::memory_order_relaxed);
-    return now;
-}
-
-bool Slots::has_slot_for(const Worker& worker) const { return worker.borrows_slot || capacity().free_slots() > 0; }
 
 bool Slots::take(Worker& worker) {
     if (worker.borrows_slot) return false;

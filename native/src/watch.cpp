@@ -29,7 +29,7 @@ void Watch::check(Clock::time_point now) {
     try {
         if (now >= deadline_) throw RunTimeout("the run did not end in time");
         for (const Ending* outer = outer_; outer != nullptr; outer = outer->outer.get()) {
-            // Relaxed, partner: Scheduler::cancel(). A hint: the run around this one ends with a failure of its own.
+            // Relaxed, partner: Dispatcher::cancel(). A hint: the run around this one ends with a failure of its own.
             if (outer->ended.load(std::memory_order_relaxed)) throw RunCancelled("the run around this one has ended");
         }
         if (poll_ == nullptr || now - polled_at_ < kPollInterval) return;

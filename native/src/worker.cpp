@@ -70,7 +70,7 @@ bool spin(const Worker& worker, Clock::time_point end) {
     do {
         for (int i = 0; i < 64; ++i) {
             chaos_point();
-            // Acquire, partner: Scheduler::set_state(). The thread reads Worker::op, written before it, after this.
+            // Acquire, partner: IdleWorkers::set_state(). The thread reads Worker::op, written before it, after this.
             if (worker.state.load(std::memory_order_acquire) != State::spinning) return true;
             cpu_relax();
         }

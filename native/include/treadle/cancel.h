@@ -37,7 +37,7 @@ struct RunTimeout : std::runtime_error {
 // Ending tells the tasks of a run, and the runs that are called from inside them, that the run has ended. All of these
 // share it, because they may outlive a run that its caller has abandoned.
 struct Ending {
-    // Scheduler::cancel() stores it under the lock of the run's scheduler; workers load it without, as a hint to stop
+    // Dispatcher::cancel() stores it under the lock of the run's scheduler; workers load it without, as a hint to stop
     // early. Both are relaxed: a worker that acts on it takes that lock when it leaves its op, which orders the rest.
     std::atomic<bool> ended{false};
     std::shared_ptr<const Ending> outer;  // of the run around this one; constant once the run is listed

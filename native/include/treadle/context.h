@@ -103,6 +103,11 @@ void release(std::unique_ptr<Context> run);
 
 // outermost() returns the run that `run` is a part of, directly or through other parts; else `run` itself.
 Context& outermost(Context& run);
+// drop_reference() drops what its caller, or a worker inside it, holds of an abandoned run. Returns whether it was the last
+// one, which must release() the run.
+bool drop_reference(Context& run);
+// shareable_ns() estimates the work that other workers could take from the run's caller within `limits`.
+double shareable_ns(const Context& run, Limits limits);
 // remaining_ns() estimates the cost of the run's unfinished tasks.
 double remaining_ns(const Context& run);
 // seed() sets `pending` and `finished_tasks` as if the first `done` tasks of Program::order() had finished.

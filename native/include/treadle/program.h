@@ -208,6 +208,8 @@ public:
     double worth_sharing_ns() const { return worth_sharing_ns_; }
     // cost_ns() estimates the work of all tasks, critical_path_ns() that of the longest path of them.
     double cost_ns() const { return cost_ns_; }
+    // fitted_cost_ns() is cost_ns() in the time unit of HandOver::fitted_ns().
+    double fitted_cost_ns() const { return hand_over_.fitted_ns(cost_ns_); }
     double critical_path_ns() const { return critical_path_ns_; }
     bool has_blocking() const { return has_blocking_; }
 

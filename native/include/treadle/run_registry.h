@@ -1,5 +1,5 @@
-// RunRegistry: the runs of a team that have not returned: the order in which they are served, the runs that they are called
-// from inside of, and who still holds those that their callers have abandoned.
+// RunRegistry: the runs of a team that have not returned: the order in which they are served, the runs that they are
+// called from inside of, and who still holds those that their callers have abandoned.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,14 @@
 
 namespace treadle {
 
-struct Worker;
-
 // RunRegistry changes runs and the account of slots, but no worker: who executes what is not its concern. All functions
 // need the scheduler's lock.
 class RunRegistry {
 public:
     explicit RunRegistry(Limits team_limits) : limits_(team_limits) {}
 
-    // add() begins a run that `caller` calls, which holds nothing: it gives the run what the request asks for and, if the
-    // calling thread is inside a step, what it inherits from the run around that step, and queues it.
+    // add() begins a run that `caller` calls, which holds nothing: it gives the run what the request asks for and, if
+    // the calling thread is inside a step, what it inherits from the run around that step, and queues it.
     void add(Context& run, const Request& request, Worker& caller);
     // remove() ends it. An abandoned run may still be held; nothing else reaches it then.
     void remove(Context& run);
@@ -37,7 +35,10 @@ public:
     void set_limits(Limits limits) { limits_ = limits; }
     void reload_limits();
     // limits_of() returns the limits of a run; those of the team where its own sources set none.
-    Limits limits_of(const Context& run) const;
+    Limits limits_of(const Context& run) const {
+        return {run.limits.intra_op > 0 ? run.limits.intra_op : limits_.intra_op,
+                run.limits.inter_op > 0 ? run.limits.inter_op : limits_.inter_op};
+    }
     // update_limits() sets the slots and permits to the largest limits of the team and of its runs.
     void update_limits(Slots& slots) const;
 
@@ -45,30 +46,33 @@ public:
     void begin_turn(Context& run);
     // end_of_turn() returns when the turn ends, because a later run of that priority starves; kEndlessNs if none does.
     std::int64_t end_of_turn(Context& run) const;
-    // end_turn_if_over() queues a run whose turn is over again, together with its parts. `run` is it or one of the parts.
+    // end_turn_if_over() queues a run whose turn is over again, together with its parts. `run` is it or one of the
+    // parts.
     void end_turn_if_over(Context& run);
-    // starves_before() returns whether a run that is served before `run` starves, which is not one that it is a part of.
+    // starves_before() returns whether a run that is served before `run` starves, which is not one that it is a part
+    // of.
     bool starves_before(Context& run) const;
 
-    // queue() adds a task that has become ready: to the run, or to those that wait for a blocking worker. queue_rest() sets
-    // up the counters as if the first `done` tasks of Program::order() had finished, and queues the tasks that are ready.
+    // queue() adds a task that has become ready: to the run, or to those that wait for a blocking worker. queue_rest()
+    // sets up the counters as if the first `done` tasks of Program::order() had finished, and queues the tasks that are
+    // ready.
     void queue(Context& run, std::uint32_t task);
     void queue_rest(Context& run, std::size_t done);
     // drop_tasks() drops those of the run that have not begun.
     void drop_tasks(Context& run);
 
-    // has_blocking_task() returns whether a task waits for a blocking worker, of which `most` may work.
-    // blocking_run() returns its run. begin_blocking() makes an op of it; end_blocking() counts the op as ended.
-    bool has_blocking_task(int most) const { return !blocking_tasks_.empty() && blocking_ops_ < most; }
+    // has_blocking_tasks() returns whether tasks wait for blocking workers, blocking_ops() how many are in progress.
+    // blocking_run() returns the run of the first that waits; begin_blocking() makes an op of that task, and
+    // end_blocking() ends it.
+    bool has_blocking_tasks() const { return !blocking_tasks_.empty(); }
+    int blocking_ops() const { return blocking_ops_; }
     Context& blocking_run() const { return *blocking_tasks_.front().first; }
     Op* begin_blocking();
     void end_blocking(Op& op);
 
-    // abandon() releases the permits of a run that can_be_abandoned(). From then on only its caller and the workers inside
-    // its host steps hold it. drop_reference() drops what one of them holds; true if it was the last, which must
-    // release() the run.
+    // abandon() releases the permits of a run that can_be_abandoned(). From then on only its caller and the workers
+    // inside its host steps hold it, until each calls drop_reference().
     void abandon(Context& run, Slots& slots);
-    static bool drop_reference(Context& run) { return --run.references == 0; }
     // is_only_in_host_steps() returns whether nothing but host steps is in progress in all runs.
     bool is_only_in_host_steps() const;
 
@@ -82,10 +86,12 @@ private:
 };
 
 // is_starved() returns whether the run has a ready task and no worker. Needs the lock.
-bool is_starved(const Context& run);
+inline bool is_starved(const Context& run) {
+    return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
+}
 // can_be_abandoned() returns whether the run has been ended from outside and only host steps in threads other than its
-// caller's are left of it. No host step begins after that, and none is followed by another step. So this becomes true only
-// when the run is ended or a worker leaves one of its ops, and then stays true. Needs the lock.
+// caller's are left of it. No host step begins after that, and none is followed by another step. So this becomes true
+// only when the run is ended or a worker leaves one of its ops, and then stays true. Needs the lock.
 bool can_be_abandoned(const Context& run);
 
 }  // namespace treadle

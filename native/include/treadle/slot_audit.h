@@ -7,7 +7,7 @@
 
 namespace treadle {
 
-class Scheduler;
+struct TeamState;
 
 #ifdef TREADLE_CHAOS
 
@@ -26,8 +26,8 @@ struct AuditCounts {
 // SlotAudit belongs to a critical section. Both functions need the scheduler's lock.
 class SlotAudit {
 public:
-    void begin(const Scheduler& scheduler);
-    void check(const Scheduler& scheduler) const;
+    void begin(const TeamState& team);
+    void check(const TeamState& team) const;
 
 private:
     int runnable_ = 0;
@@ -47,8 +47,8 @@ struct AuditCounts {
 
 class SlotAudit {
 public:
-    void begin(const Scheduler&) {}
-    void check(const Scheduler&) const {}
+    void begin(const TeamState&) {}
+    void check(const TeamState&) const {}
 };
 
 #endif

@@ -60,8 +60,8 @@ struct Worker {
     // A spinning worker reads `state` all the time, so it begins a cache line.
     alignas(64) std::atomic<State> state{State::parked};
     Op* op = nullptr;                 // written before `state` becomes `assigned`; read by the worker in `working`
-    bool is_listed = false;           // is in Scheduler::assigned_
-    bool ended_run = false;           // compute worker: left the last op of a run; see worker_loop()
+    bool is_listed = false;           // is in IdleWorkers::assigned_
+    bool ended_run = false;           // compute worker: left the last op of a run; see WorkerLoop::serve()
     bool is_resting = false;          // is inside a step that only waits, see Resting
     bool was_woken = false;           // compute worker: to help, and it is not known yet whether it came in time
     KeptOff kept_off;                 // compute worker: off the CPU of the thread that woke it to help

@@ -1,17 +1,19 @@
-// The threads of a team: how they start, what they execute, how they end, and where they are pinned.
+#include "treadle/thread_pool.h"
+
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <stdexcept>
 #include <utility>
 
 #include "treadle/affinity.h"
-#include "treadle/chaos.h"
+#include "treadle/clock.h"
+#include "treadle/context.h"
+#include "treadle/fp_mode.h"
 #include "treadle/scheduler.h"
+#include "treadle/section.h"
 #include "treadle/trace.h"
 
 namespace treadle {
@@ -37,14 +39,39 @@ void name_this_thread(const std::string& team, const std::string& suffix) {
 
 }  // namespace
 
-// Starts a compute worker. Returns null if none can be started; runs then go on with the threads that exist.
-Worker* Scheduler::start_worker() {
+ThreadPool::ThreadPool(Scheduler& owner, const std::string& team, int team_id, Slots& slots, IdleWorkers& idle,
+                       std::vector<int> cpus, std::vector<int> base_cpus)
+    : owner_(owner),
+      team_(team),
+      team_id_(team_id),
+      slots_(slots),
+      idle_(idle),
+      cpus_(std::move(cpus)),
+      base_cpus_(std::move(base_cpus)) {}
+
+Worker& ThreadPool::acquire_caller() {
+    if (free_callers_.empty()) {
+        free_callers_.reserve(callers_.size() + 1);
+        callers_.push_back(std::make_unique<Worker>(owner_, slots_, Role::caller));
+        free_callers_.push_back(callers_.back().get());
+    }
+    Worker& caller = *free_callers_.back();
+    free_callers_.pop_back();
+    caller.traced_team = team_id_;
+    caller.borrows_slot = caller.may_return_loan = false;
+    caller.lender = nullptr;
+    caller.slot = -1;
+    caller.slot_holder = &caller;
+    return caller;
+}
+
+Worker* ThreadPool::start_compute() {
     const std::int64_t now = monotonic_ns();
     if (now < retry_start_ns_) return nullptr;
     try {
-        Worker* const worker = start_thread(Role::compute);
+        Worker& worker = start(Role::compute);
         thread_fault_.clear();
-        return worker;
+        return &worker;
     } catch (const std::exception& fault) {
         retry_start_ns_ = now + kRetryStartNs;
         if (thread_fault_.empty()) std::fprintf(stderr, "treadle: %s; runs go on with fewer\n", fault.what());
@@ -53,21 +80,13 @@ Worker* Scheduler::start_worker() {
     }
 }
 
-// Starts a blocking worker for the run. If none can be started, cancels the run and returns null.
-Worker* Scheduler::start_blocking_for(Section& section, Context& run) {
-    try {
-        return start_thread(Role::blocking);
-    } catch (...) {
-        cancel(section, run, std::current_exception(), Cause::own);
-        return nullptr;
-    }
-}
+Worker& ThreadPool::start_blocking() { return start(Role::blocking); }
 
-Worker* Scheduler::start_thread(Role role) {
-    auto& threads = role == Role::compute ? workers_ : blocking_;
+Worker& ThreadPool::start(Role role) {
+    auto& threads = role == Role::compute ? compute_ : blocking_;
     std::unique_ptr<Worker> worker;
     if (joined_.empty()) {
-        worker = std::make_unique<Worker>(*this, slots_, role);
+        worker = std::make_unique<Worker>(owner_, slots_, role);
     } else {
         worker = std::move(joined_.back());
         joined_.pop_back();
@@ -84,7 +103,7 @@ Worker* Scheduler::start_thread(Role role) {
     });
     const auto at = gap - threads.begin();
     worker->index = static_cast<int>(at) + 1;
-    worker->traced_team = id_;
+    worker->traced_team = team_id_;
     threads.reserve(threads.size() + 1);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -101,75 +120,62 @@ Worker* Scheduler::start_thread(Role role) {
     pthread_attr_destroy(&attributes);
     if (fault != 0) {
         joined_.push_back(std::move(worker));
-        throw NoThread("team '" + name_ + "': cannot start thread " + std::to_string(at + 1) + ": " +
+        throw NoThread("team '" + team_ + "': cannot start thread " + std::to_string(at + 1) + ": " +
                        std::strerror(fault) + "; lower intra_op / inter_op or raise the limit on threads");
     }
     Worker& made = **threads.insert(threads.begin() + at, std::move(worker));
     if (!base_cpus_.empty()) pin(made);
-    return &made;
+    return made;
 }
 
-void* Scheduler::thread_main(void* argument) {
+void* ThreadPool::thread_main(void* argument) {
     auto& worker = *static_cast<Worker*>(argument);
-    Scheduler& scheduler = *worker.scheduler;
     const char* kind = worker.role == Role::compute ? "-" : "-b";
-    name_this_thread(scheduler.name_, kind + std::to_string(worker.index));
+    name_this_thread(worker.scheduler->name(), kind + std::to_string(worker.index));
     worker.fp_mode = get_fp_mode();
-    scheduler.worker_loop(worker);
+    worker.scheduler->serve(worker);
     return nullptr;
 }
 
-void Scheduler::worker_loop(Worker& worker) {
-    for (;;) {
-        wait_for_work(worker);
-        // Relaxed: wait_for_work() has loaded or exchanged this value with acquire.
-        if (worker.state.load(std::memory_order_relaxed) == State::dismissed) {
-            worker.scratch = Block();
-            return;
+void ThreadPool::become_idle(Section& section, Worker& worker) {
+    idle_.add(section, worker);
+    if (compute_.size() > limit_) retire_surplus(section);
+}
+
+void ThreadPool::raise_limit(std::size_t workers) { limit_ = std::max(limit_, workers); }
+
+bool ThreadPool::has_workers_for(int slots) const {
+    return static_cast<int>(compute_.size()) + slots_.capacity().detached >= slots;
+}
+
+void ThreadPool::retire_surplus(Section& section) {
+    while (compute_.size() > limit_ && compute_.back()->idle) {
+        idle_.dismiss(section, *compute_.back());
+        retired_.push_back(std::move(compute_.back()));
+        compute_.pop_back();
+    }
+}
+
+void ThreadPool::retire_blocking(Section& section) {
+    for (auto& worker : blocking_) {
+        idle_.dismiss(section, *worker);
+        retired_.push_back(std::move(worker));
+    }
+    blocking_.clear();
+}
+
+void ThreadPool::retire_idle(Section& section) {
+    for (auto* const threads : {&compute_, &blocking_}) {
+        for (auto& worker : *threads) {
+            if (!worker->idle) continue;
+            idle_.dismiss(section, *worker);
+            retired_.push_back(std::move(worker));
         }
-        for (Op* op = worker.op; op != nullptr;) {
-            execute_op(worker, *op);
-            {
-                Section section(*this);
-                if (worker.detached) {
-                    end_detached_worker(section, worker, *op->run);
-                    return;
-                }
-                op = advance(section, worker, *op);
-            }
-            // The client that was woken may have no other CPU than this one. It needs the CPU for some microseconds to
-            // call its next run. Without the yield it would wait until the system preempts this worker.
-            if (std::exchange(worker.ended_run, false)) sched_yield();
-        }
+        std::erase(*threads, nullptr);
     }
 }
 
-// Returns a worker for the calling thread that holds nothing.
-Worker* Scheduler::acquire_caller() {
-    if (free_callers_.empty()) {
-        free_callers_.reserve(callers_.size() + 1);
-        callers_.push_back(std::make_unique<Worker>(*this, slots_, Role::caller));
-        free_callers_.push_back(callers_.back().get());
-    }
-    Worker* const worker = free_callers_.back();
-    free_callers_.pop_back();
-    worker->traced_team = id_;
-    worker->borrows_slot = worker->may_return_loan = false;
-    worker->lender = nullptr;
-    worker->slot = -1;
-    worker->slot_holder = worker;
-    return worker;
-}
-
-void Scheduler::retire_surplus(Section& section) {
-    while (workers_.size() > worker_limit_ && workers_.back()->idle) {
-        dismiss(section, *workers_.back());
-        retired_.push_back(std::move(workers_.back()));
-        workers_.pop_back();
-    }
-}
-
-void Scheduler::join_retired(Section& section) {
+void ThreadPool::join_retired(Section& section) {
     std::vector<std::unique_ptr<Worker>> ending;
     ending.swap(retired_);
     if (ending.empty()) return;
@@ -179,9 +185,30 @@ void Scheduler::join_retired(Section& section) {
     for (auto& worker : ending) joined_.push_back(std::move(worker));
 }
 
+void ThreadPool::detach(const Context& run) {
+    for (auto* const threads : {&compute_, &blocking_}) {
+        for (auto& worker : *threads) {
+            if (worker->host_run != &run) continue;
+            worker->detached = owner_.shared_from_this();
+            pthread_detach(worker->thread);
+            slots_.detach(*worker);
+            detached_.push_back(std::move(worker));
+        }
+        std::erase(*threads, nullptr);
+    }
+}
+
+void ThreadPool::end_detached(Worker& worker) {
+    slots_.release_detached(worker);
+    const auto matches = [&](const auto& detached) { return detached.get() == &worker; };
+    const auto at = std::find_if(detached_.begin(), detached_.end(), matches);
+    joined_.push_back(std::move(*at));
+    detached_.erase(at);
+}
+
 // Pins a worker that has just started or whose team's CPUs have changed. A thread inherits the CPUs of the thread that
 // starts it, so a worker without a CPU of its own gets base_cpus_ back.
-void Scheduler::pin(Worker& worker) {
+void ThreadPool::pin(Worker& worker) {
     const bool own = worker.role == Role::compute && !cpus_.empty();
     const std::vector<int> one{own ? cpus_[static_cast<std::size_t>(worker.index) % cpus_.size()] : 0};
     const int fault = pin_thread(worker.thread, own ? one : base_cpus_);
@@ -189,16 +216,23 @@ void Scheduler::pin(Worker& worker) {
     if (fault == 0 || !pin_fault_.empty()) return;
     pin_fault_ = "cannot pin worker " + std::to_string(worker.index) + " to CPU " + std::to_string(one.front()) + ": " +
                  std::strerror(fault) + "; it runs unpinned";
-    std::fprintf(stderr, "treadle: team '%s': %s\n", name_.c_str(), pin_fault_.c_str());
+    std::fprintf(stderr, "treadle: team '%s': %s\n", team_.c_str(), pin_fault_.c_str());
 }
 
-void Scheduler::set_cpus(std::vector<int> cpus, std::vector<int> base) {
-    const Section section(*this);
+void ThreadPool::set_cpus(std::vector<int> cpus, std::vector<int> base) {
     cpus_ = std::move(cpus);
     base_cpus_ = std::move(base);
     pin_fault_.clear();
-    for (const auto& worker : workers_) pin(*worker);
+    for (const auto& worker : compute_) pin(*worker);
     for (const auto& worker : blocking_) pin(*worker);
+}
+
+void ThreadPool::describe(Status& status) const {
+    status.workers = static_cast<int>(compute_.size());
+    status.blocking = static_cast<int>(blocking_.size());
+    status.abandoned = static_cast<int>(detached_.size());
+    status.pin_fault = pin_fault_;
+    status.thread_fault = thread_fault_;
 }
 
 }  // namespace treadle

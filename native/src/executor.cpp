@@ -1,8 +1,10 @@
-// Executing steps. Nothing here holds the scheduler's lock while a step executes.
+#include "treadle/executor.h"
+
 #include <algorithm>
 
+#include "treadle/chaos.h"
 #include "treadle/fork.h"
-#include "treadle/scheduler.h"
+#include "treadle/section.h"
 #include "treadle/trace.h"
 
 namespace treadle {
@@ -78,18 +80,19 @@ bool is_worth_engine(const Task& task, const HandOver& hand_over) {
 
 // HostStepScope counts the worker as inside a host step of the run, which the run's caller may abandon. It takes the
 // lock on entry and exit.
-class Scheduler::HostStepScope {
+class Executor::HostStepScope {
 public:
-    HostStepScope(Scheduler& scheduler, Worker& worker, Context& run) : scheduler_(scheduler), worker_(worker), run_(run) {
-        Section section(scheduler_);
+    HostStepScope(Executor& executor, Worker& worker, Context& run)
+        : team_(executor.team_), worker_(worker), run_(run) {
+        Section section(team_);
         if (run.is_cancelled()) return;  // written under the lock we hold: no host step begins after it
         worker.host_run = &run;
         ++run.in_host_steps;
-        if (scheduler_.slots_.has_reservations()) scheduler_.dispatch(section);  // see may_assign_helper()
+        if (team_.slots.has_reservations()) executor.dispatcher_.dispatch(section);  // see may_use_free_slot()
     }
     ~HostStepScope() {
         if (!has_begun()) return;
-        const Section section(scheduler_);
+        const Section section(team_);
         worker_.host_run = nullptr;
         --run_.in_host_steps;
     }
@@ -99,12 +102,12 @@ public:
     bool has_begun() const { return worker_.host_run != nullptr; }  // written by this thread alone
 
 private:
-    Scheduler& scheduler_;
+    TeamState& team_;
     Worker& worker_;
     Context& run_;
 };
 
-void Scheduler::call_host(Worker& worker, Context& run, const Step& step) {
+void Executor::call_host(Worker& worker, Context& run, const Step& step) {
     const HostStepScope scope(*this, worker, run);
     if (!scope.has_begun()) return;
     const CurrentWorkerScope inside(worker, run);
@@ -115,7 +118,7 @@ void Scheduler::call_host(Worker& worker, Context& run, const Step& step) {
     }
 }
 
-void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* scratch) {
+void Executor::run_steps(Worker& worker, Context& run, const Task& task, void* scratch) {
     for (std::uint32_t i = task.first_step; i < task.first_step + task.step_count; ++i) {
         const Step& step = run.program.steps()[i];
         const bool traced = tracing();
@@ -135,8 +138,14 @@ void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* 
     }
 }
 
-// Executes the worker's part of the op. Afterwards no chunk of the op is left to begin.
-void Scheduler::execute_op(Worker& worker, Op& op) {
+// Ends the run by the exception that is being handled.
+void Executor::cancel_by_exception(Worker& worker, Context& run) {
+    Section section(team_);
+    const Cause cause = worker.watch.ended_run() ? Cause::external : Cause::own;
+    dispatcher_.cancel(section, run, std::current_exception(), cause);
+}
+
+void Executor::execute_op(Worker& worker, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
     try {
@@ -149,21 +158,18 @@ void Scheduler::execute_op(Worker& worker, Op& op) {
             worker.watch.maybe_check(0);
         }
     } catch (...) {
-        Section section(*this);
-        cancel(section, run, std::current_exception(), worker.watch.ended_run() ? Cause::external : Cause::own);
+        cancel_by_exception(worker, run);
     }
 }
 
-// Executes the tasks of Program::order() from number `from` on. Returns how many tasks have finished: all, unless the
-// run was cancelled, the epoch is no longer `epoch`, or the time is past `until_ns`.
-std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
+std::size_t Executor::run_tasks(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
                                   std::int64_t until_ns) {
     const auto order = run.program.order();
     std::size_t done = from;
     try {
         void* const scratch = prepare_memory(worker, run);
         for (; done < order.size(); ++done) {
-            if (slots_.epoch() != epoch || is_cancelled(run)) break;
+            if (team_.slots.epoch() != epoch || is_cancelled(run)) break;
             run_steps(worker, run, run.program.tasks()[order[done]], scratch);
             worker.watch.maybe_check(0);
             if (until_ns != kEndlessNs && monotonic_ns() >= until_ns) {
@@ -172,21 +178,19 @@ std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::siz
             }
         }
     } catch (...) {
-        Section section(*this);
-        cancel(section, run, std::current_exception(), worker.watch.ended_run() ? Cause::external : Cause::own);
+        cancel_by_exception(worker, run);
     }
     return done;
 }
 
-// Like run_tasks_serially(), but `loop` executes the chunks of ops that are worth it.
-std::size_t Scheduler::run_tasks_with_engine(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
+std::size_t Executor::run_tasks_with_engine(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
                                    EngineLoop loop) {
     const auto order = run.program.order();
     std::size_t done = from;
     Op op;
     op.run = &run;
     for (; done < order.size(); ++done) {
-        if (slots_.epoch() != epoch || is_cancelled(run)) break;
+        if (team_.slots.epoch() != epoch || is_cancelled(run)) break;
         const Task& task = run.program.tasks()[order[done]];
         op.task = order[done];
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
