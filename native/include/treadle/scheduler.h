@@ -21,7 +21,7 @@
 namespace treadle {
 
 // Scheduler is made by Team and used through it. Any thread may call the public functions, but not while it holds
-// another lock of the core. Each takes the scheduler's lock.
+// another lock of the core. Each takes the scheduler's lock, unless it says otherwise.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
 public:
     // Takes `cpus` and `base_cpus` as set_cpus() does.
@@ -65,7 +65,7 @@ public:
     void serve(Worker& worker);
     // is_here() returns false in a child made by fork(), where the scheduler's threads do not exist. It takes no lock.
     bool is_here() const;
-    // name() returns the team's name.
+    // name() returns the team's name; it takes no lock.
     const std::string& name() const { return team_.name; }
 
 private:
