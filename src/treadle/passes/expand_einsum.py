@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from string import ascii_letters
 
 from treadle import dtypes
 from treadle.graph.dim import equals
@@ -14,12 +15,14 @@ from treadle.ops.einsum import parsed
 from treadle.passes.base import PassContext
 from treadle.passes.match import Edit, Rules, sweep
 
+_DOTS = "..."
+
 
 class ExpandEinsum:
     """%y = einsum(%a, %b) equation=bqhd,bkhd->bhqk  ->  %p = transpose(%a); %q = transpose(%b); %y = matmul(%p, %q)
 
-    Operands are multiplied from the first to the last. Equations with `...`, with a letter twice in one term, and with
-    axes that broadcast stay.
+    Operands are multiplied from the first to the last. Equations with a letter twice in one term, and with axes that
+    broadcast stay.
     """
 
     name = "expand_einsum"
@@ -29,9 +32,10 @@ class ExpandEinsum:
 
 
 def _expand(node: Node, edit: Edit) -> Value | None:
-    terms, out = parsed(node.attrs["equation"], len(node.inputs))
-    if node.output.dtype not in (dtypes.f32, dtypes.f64) or any("." in term for term in (*terms, out)):
+    if node.output.dtype not in (dtypes.f32, dtypes.f64):
         return None
+    ranks = [len(node.operand(number).static_shape) for number in range(len(node.inputs))]
+    terms, out = _spelled(*parsed(node.attrs["equation"], len(node.inputs)), ranks)
     sizes: dict[str, int] = {}
     for number, term in enumerate(terms):
         if len(set(term)) != len(term):
@@ -46,6 +50,17 @@ def _expand(node: Node, edit: Edit) -> Value | None:
         value, term = products.product((value, term), (node.operand(number), terms[number]), later)
     value, term = products.summed(value, term, out)
     return products.moved(value, term, out)
+
+
+def _spelled(terms: Sequence[str], out: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The terms of operands of these `ranks` and that of the result, with letters for the axes that `...` stands for.
+
+    The last axis of each `...` has one letter in all of them.
+    """
+    counts = [rank - len(term) + len(_DOTS) if _DOTS in term else 0 for term, rank in zip(terms, ranks, strict=True)]
+    letters = "".join(each for each in ascii_letters if each not in "".join(terms))[: max(counts)]
+    spelled = [term.replace(_DOTS, letters[len(letters) - count :]) for term, count in zip(terms, counts, strict=True)]
+    return spelled, out.replace(_DOTS, letters)
 
 
 class _Products:

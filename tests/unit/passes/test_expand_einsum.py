@@ -42,10 +42,27 @@ def test_equations_become_products(write, apply, equation):
     assert " ".join(apply(einsum(write, equation), ExpandEinsum())) == CASES[equation]
 
 
-@pytest.mark.parametrize("equation", ["ii->i", "ii", "i...,ij->j..."])
-def test_others_stay(write, apply, equation):
+@pytest.mark.parametrize(
+    ("equation", "shapes", "ops"),
+    [
+        ("...pd,...qd->...pq", [(2, 6, 4), (2, 5, 4)], "transpose matmul"),
+        ("...pd,qd->...pq", [(2, 6, 4), (5, 4)], "transpose reshape matmul reshape"),
+        ("i...,ij->j...", [(3, 7, 2), (3, 4)], "transpose reshape matmul reshape transpose"),
+        ("...d->...", [(2, 6, 4)], "reduce_sum"),
+    ],
+)
+def test_axes_without_a_letter_are_given_one(write, apply, equation, shapes, ops):
     """
-    Diagonals, and axes without a letter.
+    As many as each operand has more than letters; the last ones belong together.
+    """
+    inputs = [write.input(*shape, name=f"x{number}") for number, shape in enumerate(shapes)]
+    assert " ".join(apply(write.done(write.op("einsum", *inputs, equation=equation)), ExpandEinsum())) == ops
+
+
+@pytest.mark.parametrize("equation", ["ii->i", "ii", "...ii->...i"])
+def test_diagonals_stay(write, apply, equation):
+    """
+    A letter twice in one term.
     """
     terms = equation.partition("->")[0].split(",")
     inputs = [write.input(*(3 for _ in term.replace("...", "z")), name=f"x{n}") for n, term in enumerate(terms)]
