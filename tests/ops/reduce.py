@@ -23,6 +23,10 @@ _SHAPES = {
     "outer_two": ((4, 3, 21), (0, 1), False),
     "not_adjacent": ((4, 3, 21), (0, 2), False),
     "long_row": ((2, 1025), (1,), False),
+    "few_short_rows": ((3, 6), (1,), False),
+    "short_rows": ((301, 6), (1,), False),
+    "rows_of_2": ((37, 2), (1,), True),
+    "rows_of_7": ((5, 13, 7), (2,), False),
     "long_column": ((1025, 3), (0,), False),
     "scalar": ((), None, False),
     "size1": ((1, 1), (1,), False),
@@ -51,6 +55,11 @@ def _special() -> list[Case]:
         *(_case(op, "empty", empty, (1,), keepdims=True) for op in ("reduce_sum", "reduce_prod")),
         *(_case(op, "int64", whole, (0,), keepdims=True) for op in _ONNX if op != "reduce_mean"),
         *(_case(op, "int32", whole.astype(np.int32), (1,), keepdims=False) for op in _ONNX if op != "reduce_mean"),
+        *(_case(op, "short_nan", np.tile(x[:3, 3:6], (20, 1)), (1,), keepdims=False) for op in _ONNX),
+        *(
+            _case(op, "short_int8", integers("short", -9, 9, 70, 4).astype(np.int8), (1,), keepdims=False)
+            for op in ("reduce_max", "reduce_min")
+        ),
         *(_case(op, "bool", truth, (1,), keepdims=False) for op in ("reduce_max", "reduce_min")),
         Case("reduce_sum/no_axes", "reduce_sum", {"axes": (), "keepdims": True}, (floats("none", 3, 4),)),
         Case("reduce_max/empty", "reduce_max", {"axes": (1,), "keepdims": False}, (empty,)),

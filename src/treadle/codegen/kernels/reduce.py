@@ -6,11 +6,11 @@ from llvmlite import ir
 
 from treadle.codegen.emit.columns import ColumnTile, column_tiles
 from treadle.codegen.emit.convert import convert
-from treadle.codegen.emit.kernel import Index, Kernel
-from treadle.codegen.emit.loops import loop
-from treadle.codegen.emit.memory import load, store, store_masked
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.memory import lane_mask, load, store, store_masked
 from treadle.codegen.emit.types import I64, lanes_of
-from treadle.codegen.emit.vectors import splat
+from treadle.codegen.emit.vectors import lane_numbers, splat, undefined
 from treadle.codegen.kernels.expr import emit_expr
 from treadle.codegen.kernels.fold import Fold, fold_columns, fold_row, reader
 from treadle.dtypes import DType, i64
@@ -62,12 +62,59 @@ def emit_reduce_rows(k: Kernel, spec: ReduceRowsSpec) -> None:
     args = k.args(ReduceRowsArgs[ir.Value], spec)
     fold = Fold(spec.how, spec.folded)
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
+    if spec.short:
+        _fold_short_rows(k, spec, args, fold, begin, end)
+        return
     with loop(k, begin, end, name="row") as row:
         source = Source(k, spec, k.mul(k.div(row.index, args.pieces), args.n))
         start = k.mul(k.rem(row.index, args.pieces), args.piece)
         stop = k.min(k.add(start, args.piece), args.n)
         total, dtype = fold_row(k, fold, source.read, start, stop, spec.lanes, long=spec.long)
         store_result(k, spec, args.count, total, dtype, row.index, None)
+
+
+def _fold_short_rows(
+    k: Kernel, spec: ReduceRowsSpec, args: ReduceRowsArgs[ir.Value], fold: Fold, begin: Index, end: Index
+) -> None:
+    """One result for each of the rows [begin, end), several in a vector.
+
+    The last vector ends with them, and computes some again, to the same bits.
+    """
+    lanes, source = spec.lanes, Source(k, spec, 0)
+    count = k.sub(end, begin)
+    are_enough = k.b.icmp_signed(">=", as_i64(count), I64(lanes))
+
+    def block(row: Index, rows: Index | None) -> None:
+        first = k.mul(row, spec.short)
+        masks = [
+            None if rows is None else lane_mask(k, k.sub(k.mul(rows, spec.short), number * lanes), lanes)
+            for number in range(spec.short)
+        ]
+        vectors = [source.read(k.add(first, number * lanes), mask) for number, mask in enumerate(masks)]
+        total, *others = (_column(k, vectors, place, lanes) for place in range(spec.short))
+        for value in others:
+            total = fold.join(k, total, value)
+        mask = None if rows is None else lane_mask(k, rows, lanes)
+        store_result(k, spec, args.count, total, fold.dtype, row, mask)
+
+    with either(k, are_enough) as (then, otherwise):
+        with then, loop(k, 0, count, lanes, name="rows") as turn:
+            block(k.min(k.add(begin, turn.index), k.sub(end, lanes)), None)
+        with otherwise:
+            block(begin, count)
+
+
+def _column(k: Kernel, vectors: list[ir.Value], place: int, lanes: int) -> ir.Value:
+    """The element at `place` of each of `lanes` rows that follow each other in `vectors`, as many as a row is long."""
+    column = undefined(vectors[0].type)
+    for number, vector in enumerate(vectors):
+        order = list(range(lanes))
+        for row in range(lanes):
+            source, lane = divmod(row * len(vectors) + place, lanes)
+            if source == number:
+                order[row] = lanes + lane
+        column = k.b.shuffle_vector(column, vector, lane_numbers(tuple(order)))
+    return column
 
 
 def emit_reduce_columns(k: Kernel, spec: ReduceColumnsSpec) -> None:

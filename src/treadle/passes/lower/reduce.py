@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from math import nan
 
 from treadle import dtypes
 from treadle.dtypes import DType
-from treadle.graph.dim import at_most, ceil_div, equals, floor_int, hint_of, maximum, minimum, real_maximum
+from treadle.graph.dim import (
+    at_most,
+    ceil_div,
+    equals,
+    floor_int,
+    hint_of,
+    is_expression,
+    maximum,
+    minimum,
+    real_maximum,
+)
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
@@ -31,6 +42,13 @@ from treadle.records import dataclass
 
 _PIECE = 4096
 _COLUMNS = 1024
+
+_SHORT_ROW = 8
+"""Rows up to this long are folded side by side, with a shuffle for each element and vector that holds some."""
+
+_ROW_NS = 10.0
+"""The time of beginning and ending a row or a block of columns."""
+
 HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
 
 
@@ -138,10 +156,10 @@ class Passes:
         """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
         pieces, piece = self.pieces(step, self._element_ns(source, self.dtype))
         if not equals(pieces, 1):
-            partial = self.temporary((step.outer, pieces, step.width))
-            self._call(step, source, partial, (piece, pieces), mean=False)
+            parts = self.temporary((step.outer, pieces, step.width))
+            self._call(step, source, parts, (piece, pieces), mean=False)
             again = Pass(step.outer, pieces, step.width, step.turn, step.step, step.room)
-            return self.append_whole(again, partial, result, mean=mean)
+            return self.append_whole(again, parts, result, mean=mean)
         return self.append_whole(step, source, result, mean=mean)
 
     def append_whole(self, step: Pass, source: Value | None, result: Value | None, *, mean: bool) -> Value:
@@ -193,7 +211,9 @@ class Passes:
         folded = self.folded(reads[0])
         rows = equals(step.width, 1)
         lanes = self.ctx.target.vector_bytes // folded.size
-        spec: ReduceSpec = (ReduceRowsSpec if rows else ReduceColumnsSpec)(
+        is_short = rows and head is None and not is_expression(step.n) and 1 < step.n <= min(lanes, _SHORT_ROW)
+        kind = partial(ReduceRowsSpec, short=step.n if is_short else 0) if rows else ReduceColumnsSpec
+        spec: ReduceSpec = kind(
             how=self.how,
             source=reads[0].known_dtype,
             folded=folded,
@@ -209,7 +229,8 @@ class Passes:
         args: KernelArgs[int]
         if rows:
             units = step.outer * pieces
-            chunks, per_chunk = self.ctx.partition(units, 10.0 + piece * each)
+            row_ns = _ROW_NS / lanes * step.n if is_short else _ROW_NS
+            chunks, per_chunk = self.ctx.partition(units, row_ns + piece * each)
             args = ReduceRowsArgs(
                 units=units, units_per_chunk=per_chunk, n=step.n, piece=piece, pieces=pieces, count=self.count
             )
@@ -217,7 +238,8 @@ class Passes:
             columns = minimum(step.width, _COLUMNS)
             blocks = ceil_div(step.width, columns)
             units = step.outer * pieces * blocks
-            chunks, per_chunk = self.ctx.partition(units, 10.0 + piece * columns * each)
+            row_ns = _ROW_NS
+            chunks, per_chunk = self.ctx.partition(units, row_ns + piece * columns * each)
             args = ReduceColumnsArgs(
                 units=units,
                 units_per_chunk=per_chunk,
@@ -241,7 +263,7 @@ class Passes:
                 reads,
                 args=args,
                 chunks=chunks,
-                cost=self.ctx.machine.call_ns + units * 10.0 + real_maximum(self.ctx.moved_ns(traffic), count * each),
+                cost=self.ctx.machine.call_ns + units * row_ns + real_maximum(self.ctx.moved_ns(traffic), count * each),
                 flops=1.0 * count,
                 traffic=traffic,
             )

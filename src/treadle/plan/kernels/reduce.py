@@ -51,6 +51,9 @@ class ReduceRowsSpec(ReduceSpec):
 
     family: ClassVar[str] = "reduce_rows"
 
+    short: int
+    """n, where rows are so short that a vector holds an element of each of several rows; else 0."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceColumnsSpec(ReduceSpec):
