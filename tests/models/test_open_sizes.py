@@ -101,6 +101,22 @@ def encoder() -> bytes:
     return model(nodes, {"x": ["batch", "length", 64]}, initializers)
 
 
+def channels() -> bytes:
+    """Returns attention of 24 channels to 24 channels, over an open number of positions."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "wq"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["queries"], perm=[0, 2, 1]),
+        helper.make_node("Mul", ["x", "scale"], ["keys"]),
+        helper.make_node("MatMul", ["queries", "keys"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("Transpose", ["x"], ["values"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["shares", "values"], ["mixed"]),
+        helper.make_node("Transpose", ["mixed"], ["y"], perm=[0, 2, 1]),
+    ]
+    scale = numpy_helper.from_array(np.full(24, 0.1, np.float32), "scale")
+    return model(nodes, {"x": ["batch", "length", 24]}, [weights("wq", 24, 24), scale])
+
+
 def attention(
     bias: Sequence[Any] | None = None,
     *,
@@ -200,6 +216,7 @@ MODELS = {
     "heads": heads,
     "encoder": encoder,
     "attention": attention,
+    "attention of channels": channels,
     "masked attention": lambda: attention(["batch", 1, 1, "length"]),
     "biased attention": lambda: attention([4, "length", "length"]),
     "attention with a bias for each query": lambda: attention([1, 1, "length", 1]),
@@ -211,8 +228,8 @@ MODELS = {
     "attention to 24 keys": lambda: attention(["batch", 1, "length", 24], keys=24),
 }
 
-NOT_FUSED = ("pointwise", "heads", "decoder step")
-"""Models without an `attention` node: one query would fill no vector."""
+NOT_FUSED = ("pointwise", "heads", "decoder step", "attention of channels")
+"""Models without an `attention` node: one query would fill no vector, and values of an open width no kernel."""
 
 SIZES = [(2, 16), (1, 1), (3, 20), (1, 7), (7, 200), (8, 1), (2, 33), (2, 16)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle import dtypes
-from treadle.graph.dim import ceil_div, equals, hint_of
+from treadle.graph.dim import ceil_div, equals, hint_of, is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, equal_shapes, normalize_axis
@@ -26,7 +26,8 @@ class FuseAttention:
     %v = where(%m, %x, 0) unseen is %x where the mask hides keys: what no query sees is not read.
 
     After epilogues: scale and mask are in the first product's epilogue by then. Only where nothing else reads scores
-    or weights, and under fast math: weights are divided by their sum after the second product.
+    or weights, and under fast math: weights are divided by their sum after the second product. Values of an open width,
+    as where channels attend to channels, stay: the code of the kernel depends on the width.
     """
 
     name = "fuse_attention"
@@ -59,10 +60,13 @@ def _attention(node: Node, edit: Edit, lanes: int) -> Value | None:
     if seen is node.inputs[1] and not _pays(scores.output.static_shape, lanes):
         return None
     rank = len(softmax.output.static_shape)
+    order = operand_perm(node, "b", rank, swapped=False)
+    if is_expression(seen.static_shape[rank - 1 if order is None else order[-1]]):
+        return None
     attrs = {
         "q_perm": operand_perm(scores, "a", rank, swapped=False),
         "k_perm": operand_perm(scores, "b", rank, swapped=True),
-        "v_perm": operand_perm(node, "b", rank, swapped=False),
+        "v_perm": order,
         "out_perm": node.attrs.get("out_perm"),
         "epilogue": scores.attrs.get("epilogue"),
         "safe": softmax.attrs.get("safe"),
