@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,3 +80,26 @@ def test_nan_to_num_may_be_told_its_default() -> None:
     x = [float("nan"), float("inf"), 1.0]
     for library in peers():
         assert library.nan_to_num(library.tensor(x), None, 7.0).tolist() == [0, 7, 1]
+
+
+ODD_CREATIONS: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
+    "a size of text": (TypeError, lambda t: t.zeros("a")),
+    "sizes of text": (TypeError, lambda t: t.ones((2, "a"))),
+    "None as a size": (TypeError, lambda t: t.full((2, None), 1.0)),
+    "an end of text": (TypeError, lambda t: t.arange("a")),
+    "a start of None": (TypeError, lambda t: t.arange(None, 3)),
+    "a step of text": (TypeError, lambda t: t.arange(0, 3, "a")),
+    "a filling of text": (TypeError, lambda t: t.full((2,), "a")),
+    "a filling of None": (TypeError, lambda t: t.full((2,), None)),
+    "rows of two lengths": (ValueError, lambda t: t.tensor([[1], [1, 2]])),
+}
+
+
+@pytest.mark.parametrize("name", ODD_CREATIONS)
+def test_creations_raise_what_pytorch_raises(name: str) -> None:
+    kind, make = ODD_CREATIONS[name]
+    for library in peers():
+        with pytest.raises(kind) as caught:
+            make(library)
+        assert "int()" not in str(caught.value)
+        assert "convert" not in str(caught.value)

@@ -57,7 +57,10 @@ def _numbers(data: Any, dtype: Any) -> Array:
     Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would store it as
     an object, as uint64, or (with other integers) as a float.
     """
-    array = np.array(data)
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        raise ValueError("expected sequences of one length at each dimension, got lists of several") from error
     if array.dtype.kind not in "Ouf" or (array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any()):
         return array
     leaves = np.array(data, object)
@@ -88,8 +91,11 @@ def _shape(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     Raises TypeError and RuntimeError as PyTorch does, for floats and negative sizes.
     """
     listed = size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
-    if any(isinstance(each, float) for each in listed):
-        raise TypeError(f"{function}(): argument 'size' must be tuple of ints, but found element of type float")
+    for each in listed:
+        if isinstance(each, float | str | bytes) or each is None:
+            raise TypeError(
+                f"{function}(): argument 'size' must be tuple of ints, but found element of type {type(each).__name__}"
+            )
     shape = sizes(size)
     negative = next((each for each in shape if each < 0), None)
     if negative is not None:
@@ -189,6 +195,8 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
         to = dtype or dtypes.of_number(fill_value)
         checked_scalar(fill_value, to)
         return _spread(fill_value, to, tuple(size))
+    if isinstance(fill_value, str | bytes | list | tuple) or fill_value is None:
+        raise TypeError(f"{function}(): argument 'fill_value' must be Number, not {type(fill_value).__name__}")
     shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
     if isinstance(fill_value, bool | int | float):
         fill_value = checked_scalar(fill_value, dtypes.of_numpy(element), math.prod(shape))
@@ -206,6 +214,10 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu", **name
     bounds = _bounds(bounds, named)
     if _is_later(bounds) and all(isinstance(each, int | Lazy) for each in bounds):
         return _counted(*_completed(bounds), dtype or dtypes.int64)
+    for place, bound in enumerate(bounds):
+        if isinstance(bound, str | bytes | list | tuple) or bound is None:
+            name = ("start", "end", "step")[place] if len(bounds) > 1 else "end"
+            raise TypeError(f"arange(): argument '{name}' must be Number, not {type(bound).__name__}")
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
     _require_order(*_completed(numbers))
     floats = any(isinstance(number, float) for number in numbers)
