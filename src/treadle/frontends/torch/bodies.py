@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.graphs import add_outputs
+from treadle.frontends.torch.made_bodies import key_of_forms, key_of_held
 from treadle.frontends.torch.scalars import scalar
 from treadle.frontends.torch.stacks import Joined, Stack, stacked
 from treadle.frontends.torch.tensor import Box, Missing
@@ -163,6 +164,14 @@ class Scope:
         names = sorted({name for block in blocks for name in _names_read(block)} & env.keys())
         self._held = {name: with_holes(env[name], self.values, importer.b) for name in names}
         self.missing = any(isinstance(env[name], Missing) for name in names)
+
+    def key(self, *more: Any) -> Hashable:
+        """Returns a key of what its bodies read, and of `more`; None where sizes do not depend on data.
+
+        Raises NeedsShapeError as infos().
+        """
+        infos = self.infos()
+        return (key_of_held(self._held), key_of_forms(infos), *more) if self.follows_data else None
 
     def infos(self) -> list[Info]:
         """Returns what is known of each value. Raises NeedsShapeError if a shape depends on data."""

@@ -8,6 +8,7 @@ bodies as sessions of their own, compiled from Templates.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from treadle.frontends.core_bodies import knows_sizes, needs_python, same_forms
@@ -17,6 +18,7 @@ from treadle.frontends.torch.bodies import RunBlock, Scope, filled, same_structu
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.rules.elementwise import to_bool
 from treadle.frontends.torch.tensor import MISSING
+from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.ops.call import Nested
 from treadle.ops.op import Array
@@ -29,6 +31,15 @@ class Branch(Nested):
         return self.bodies[0 if bool(arrays[0].reshape(())) else 1](arrays[1:])
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The sides of a branch, made once shapes are known, and what they return, with holes."""
+
+    yes: Graph
+    no: Graph
+    structure: list[Any]
+
+
 def branch(
     importer: Importer, condition: Value, blocks: Sequence[Any], env: dict[str, Any], run_block: RunBlock
 ) -> list[Any]:
@@ -37,6 +48,11 @@ def branch(
     scope = Scope(importer, env, blocks, run_block)
     if scope.missing:
         return [MISSING] * len(list(blocks[0].outputs()))
+    key = scope.key("branch", *blocks)
+    kept: _Made | None = importer.made.get(key)
+    if kept is not None:
+        results = b.add_branch(b.reshape(to_bool(b, condition), []), scope.values, kept.yes, kept.no)
+        return [filled(held, results, "") for held in kept.structure]
     found: list[list[Any]] = [[], []]
     bodies = [
         scope.body(f"{name}.{word}", block, (), 0, structure)
@@ -62,6 +78,7 @@ def branch(
             yes, no = (
                 later_body(name, scope.values, body.later(graph)) for body, graph in zip(bodies, graphs, strict=True)
             )
+            importer.made.put(key, _Made(yes, no, found[0]))
         test = b.reshape(to_bool(b, condition), [])
         results = b.add_branch(test, scope.values, yes, no)
         for result, (_, shape) in zip(results, outputs, strict=True):

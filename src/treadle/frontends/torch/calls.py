@@ -16,6 +16,7 @@ from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.torch.build import Builder, Complex, ComplexType, Number
 from treadle.frontends.torch.decompose import decompose
 from treadle.frontends.torch.dtypes import PARTS, array_of, core
+from treadle.frontends.torch.made_bodies import MadeBodies
 from treadle.frontends.torch.rules.complex import on_parts
 from treadle.frontends.torch.table import MAY_COPY, VIEW_WRITES, complex_rule_of, rule_of
 from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, Missing, NotComputed, View
@@ -46,6 +47,7 @@ class Importer:
         b: Adds the nodes.
         faults: What is wrong so far.
         follows_data: Whether sizes may depend on data, so that nothing should be made for one size alone.
+        made: What was made of bodies behind such sizes.
     """
 
     def __init__(
@@ -66,10 +68,13 @@ class Importer:
         self._constants: dict[int, Box] = {}
         self._alive: list[object] = []
         self._lock = RLock()
+        self.made = MadeBodies()
 
     def inner(self, graph: Graph, faults: Faults, *, follows_data: bool) -> Importer:
         """Returns an importer for the graph of a body."""
-        return Importer(graph, faults, self._run_graph, defers=self._defers, follows_data=follows_data)
+        made = Importer(graph, faults, self._run_graph, defers=self._defers, follows_data=follows_data)
+        made.made = self.made
+        return made
 
     def run(self, module: torch.fx.GraphModule, args: Sequence[Any], prefix: str) -> Any:
         """Returns the outputs of an FX graph for `args`. Adds its nodes, with names that begin with `prefix`."""

@@ -103,7 +103,7 @@ class Interpreter:
         self._frames.append(frame)
 
     def _enter_graph(self, graph: Any, args: Sequence[Any], node: Any = None, scope: str = "") -> None:
-        self.importer.keep_alive(graph)
+        self.importer.made.keep_alive(graph)
         outer = self._frames[-1].env if self._frames else {}
         self._enter(Frame(graph, {ARGUMENTS: list(args)}, node, outer, scope=scope), args)
 

@@ -150,7 +150,9 @@ class _StateImporter(Importer):
 
     def inner(self, graph: Graph, faults: Faults, *, follows_data: bool) -> Importer:
         """Returns an importer for the graph of a body."""
-        return _BodyImporter(graph, faults, fx.run, defers=True, follows_data=follows_data)
+        made = _BodyImporter(graph, faults, fx.run, defers=True, follows_data=follows_data)
+        made.made = self.made
+        return made
 
     def own(self, tensor: torch.Tensor, path: str) -> Box:  # noqa: ARG002 - the program reads the facade's tensor
         """Returns the tensor of the module that has this path."""

@@ -7,7 +7,7 @@ the shapes of what it carries, else once for each combination of them. A loop wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +36,12 @@ from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.certain_forms import certain_forms
 from treadle.frontends.torch.counted import IN_LIST
+from treadle.frontends.torch.made_bodies import key_of_forms, key_of_held
 from treadle.frontends.torch.stacks import Joined, Stack
 from treadle.frontends.torch.tensor import MISSING, Missing
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
+from treadle.graph.shape import are_numbers
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.call import Nested
@@ -156,11 +158,19 @@ def repeat(
         return [MISSING] * len(first)
     values: list[Value] = []
     state = [with_holes(as_variable(b, held), values) for held in first]
+    limit = number_value(b, most, dtypes.i64)
+    start = number_value(b, going, dtypes.boolean)
+    ends = None if most == ANY_NUMBER else limit, start
+    infos = [Info(dtypes.i64, ()), *(Info(value.known_dtype, b.shape(value)) for value in values)]
+    key = scope.key("loop", block, key_of_held(state), key_of_forms(infos))
+    results = _made_before(importer, key, values, scope.values, *ends)
+    if results is not None:
+        b.name = name
+        return [filled(held, results, "") for held in state]
     structure: list[Any] = []
     added: dict[str, Appended] = {}
     shifted = [Hole(0, Number), *(next_hole(held) for held in state)]
     made = scope.body(f"{name}.body", block, shifted, 1 + len(values), structure, added)
-    infos = [Info(dtypes.i64, ()), *(Info(value.known_dtype, b.shape(value)) for value in values)]
     body = _Body(made, made.build([*scope.infos(), *infos]), scope.values, values, added)
     if not same_structure(structure[1 : 1 + len(state)], state):
         raise Unsupported("its loop, whose end depends on data, changes the structure of what it carries")
@@ -173,19 +183,16 @@ def repeat(
             "a loop whose end depends on data changes a list or dictionary of the code around it by more than "
             "appending tensors to an empty list that it does not read"
         )
-    limit = number_value(b, most, dtypes.i64)
-    start = number_value(b, going, dtypes.boolean)
-    ends = None if most == ANY_NUMBER else limit, start
     if needs_python(body.graph):
         if lists:
             raise Unsupported("a loop whose body runs in Python appends to a list of the code around it")
         results = _add_call(b, body, limit, start)
     elif same_forms(values, body.after) and same_forms(body.items, body.items):
         scope.follows_data = scope.follows_data or not knows_sizes(body.graph)
-        results = _add_loop(b, env, lists, body, *ends)
+        results = _add_loop(importer, key, env, lists, body, *ends)
     else:
         scope.follows_data = True
-        results = _add_later(b, env, lists, body, *ends)
+        results = _add_later(importer, key, env, lists, body, *ends)
     b.name = name
     return [filled(held, results, IN_LIST if lists else "") for held in state]
 
@@ -200,16 +207,45 @@ def _add_call(b: Builder, body: _Body, limit: Value, start: Value) -> list[Value
     return b.add_call([limit, start, *body.scope, *body.state], outputs, function=function, label="Loop")
 
 
+@dataclass(frozen=True, slots=True)
+class _Steady:
+    """A loop whose body is made for the sizes that it finds, but keeps the shapes of what it carries, all numbers."""
+
+    body: Graph
+    shapes: Sequence[Any]
+
+    def add(self, b: Builder, limit: Value | None, start: Value, values: Sequence[Value]) -> list[Value]:
+        """Adds the loop, of values that it carries, then of those that it reads, and returns what it carries."""
+        return b.add_loop([limit, start, *values], self.body, len(self.shapes))[: len(self.shapes)]
+
+
+def _shapes(values: Sequence[Value]) -> list[Any]:
+    return [value.shape for value in values]
+
+
 def _add_loop(
-    b: Builder, env: dict[str, Any], lists: list[list[Any]], body: _Body, limit: Value | None, start: Value
+    importer: Importer,
+    key: Hashable,
+    env: dict[str, Any],
+    lists: list[list[Any]],
+    body: _Body,
+    limit: Value | None,
+    start: Value,
 ) -> list[Value]:
-    """Adds a loop that keeps the forms of what it carries, and returns the state after it."""
-    graph = body.graph
+    """Adds a loop that keeps the forms of what it carries, and returns the state after it.
+
+    Without lists, one whose parts are made later is kept under `key`.
+    """
+    b, graph = importer.b, body.graph
     if not knows_sizes(graph):  # its parts are made for the sizes that they find
         step = Value("iteration", dtypes.i64)
         graph = later_body(b.name, [*body.scope, step, *body.state], body.made.later(graph))
         for value, known in zip(graph.outputs, body.graph.outputs, strict=True):
             value.shape = known.shape
+        if not lists and all(value.shape is not None and are_numbers(value.shape) for value in body.state):
+            steady = _Steady(loop_body(graph, len(body.scope)), _shapes(body.state))
+            importer.made.put(key, steady)
+            return steady.add(b, limit, start, [*body.state, *body.scope])
     operands = [limit, start, *body.state, *body.scope]
     results = b.add_loop(operands, loop_body(graph, len(body.scope)), len(body.state))
     stacked = zip(lists, results[len(body.state) :], body.items, body.added.values(), strict=True)
@@ -218,13 +254,48 @@ def _add_loop(
     return results
 
 
+def _made_before(
+    importer: Importer,
+    key: Hashable,
+    values: Sequence[Value],
+    scope: Sequence[Value],
+    limit: Value | None,
+    start: Value,
+) -> list[Value] | None:
+    """Adds the loop that is kept under `key`, and returns the values that it carries; None if there is none.
+
+    It carries `values` and reads those of the `scope`.
+    """
+    kept: LaterLoop | _Steady | None = importer.made.get(key)
+    if isinstance(kept, _Steady):
+        return kept.add(importer.b, limit, start, [*values, *scope]) if kept.shapes == _shapes(values) else None
+    return None if kept is None else _add_made(importer.b, kept, [*values, *scope], limit, start)
+
+
+def _add_made(b: Builder, loop: LaterLoop, values: Sequence[Value], limit: Value | None, start: Value) -> list[Value]:
+    """Adds a loop whose body is made for the shapes of each iteration, and returns the values that it carries.
+
+    `values` are those that it carries, then those that it reads.
+    """
+    given_values = [b.scalar(0, dtypes.i64), *values]
+    operands = [limit, start, *(given_values[place] for place in loop.order)]
+    return b.add_loop(operands, loop.body, loop.carried)[1 : loop.carried]
+
+
 def _add_later(
-    b: Builder, env: dict[str, Any], lists: list[list[Any]], body: _Body, limit: Value | None, start: Value
+    importer: Importer,
+    key: Hashable,
+    env: dict[str, Any],
+    lists: list[list[Any]],
+    body: _Body,
+    limit: Value | None,
+    start: Value,
 ) -> list[Value]:
     """Adds a loop whose body is made for the shapes of each iteration, and returns the state after it.
 
-    What is appended to a list is joined in a value that the loop carries.
+    What is appended to a list is joined in a value that the loop carries. Without lists, the loop is kept under `key`.
     """
+    b = importer.b
     if any(form.depth > 1 for form in body.added.values()):
         raise Unsupported("a loop that changes shapes appends lists to a list; append tensors")
     forms = [_tensor(certain, form) for certain, form in zip(_certain(body), body.added.values(), strict=True)]
@@ -248,7 +319,11 @@ def _add_later(
         return graph
 
     values = [*carried, *body.scope]
-    (number, *results), _ = LaterLoop.of(b.name, values, range(count), build).add(b, limit, start, values)
+    loop = LaterLoop.of(b.name, values, range(count), build)
+    if not lists:
+        importer.made.put(key, loop)
+        return _add_made(b, loop, values[1:], limit, start)[:state]
+    (number, *results), _ = loop.add(b, limit, start, values)
     number.shape = ()  # in every iteration
     for entries, value, form, added in zip(lists, results[state:], forms, body.added.values(), strict=True):
         entries_made = b.add("mul", number, b.scalar(added.count, dtypes.i64))

@@ -172,6 +172,35 @@ def test_control_flow_nested_30_deep_runs_natively(tmp_path: Path) -> None:
     assert_native(session)
 
 
+def nested_finders(levels: int, kind: str) -> Any:
+    """Returns a script of branches, loops or both in turn inside one another, each of which chooses elements."""
+    lines = ["def nested(x):", "    y = x", "    n = torch.zeros((), dtype=torch.int64)"]
+    for level in range(levels):
+        space = "    " * (level + 1)
+        if kind == "loops" or (kind == "both" and level % 2 == 0):
+            lines += [f"{space}i{level} = torch.zeros((), dtype=torch.int64)", f"{space}while bool(i{level} < 1):"]
+            lines += [f"{space}    i{level} = i{level} + 1"]
+        else:
+            lines += [f"{space}if bool(y.sum() > -1e9):"]
+        lines += [f"{space}    y = y[y > {level - 40}]", f"{space}    n = n + y.size(0)"]
+    lines += ["    return y, n"]
+    return torch.jit.CompilationUnit("\n".join(lines) + "\n").nested
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["branches", "loops", "both"])
+def test_bodies_30_deep_may_find_sizes(kind: str) -> None:
+    """What is made of each of them does not multiply by level."""
+    script = nested_finders(30, kind)
+    session = treadle.Session(script)
+    compiles = []
+    for x in (torch.arange(-60.0, 4.0), torch.arange(-35.0, 20.0), torch.arange(-70.0, 1.0)):
+        assert_same(run(session, (x,)), script(x))
+        compiles.append(session.compiles)
+    assert compiles[2] == compiles[1]  # the first plan is for one size
+    assert_native(session)
+
+
 ENDLESS = {"x": np.ones((2, 2), np.float32)}
 
 
