@@ -9,10 +9,10 @@ from treadle.graph.node import Node
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
-from treadle.plan.kernels.trees import TreesArgs, TreesSpec
+from treadle.plan.kernels.trees import TOGETHER, TreesArgs, TreesSpec
 
-STEP_NS = 3.0
-"""Estimated time of one step down a tree, and of adding one weight."""
+STEP_NS = 1.0
+"""Estimated time of one step of one row down a tree, and of adding one weight."""
 
 
 def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -25,7 +25,7 @@ def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
     targets, trees = y.static_shape[1], len(roots.data)
     steps = float(np.sum(roots.data[:, 1], dtype=np.int64)) + 2 * trees
     units = rows if not equals(targets, 0) else 0
-    chunks, per_chunk = ctx.partition(units, STEP_NS * steps)
+    chunks, per_chunk = ctx.partition(units, STEP_NS * steps, TOGETHER)
     spec = TreesSpec(dtype=x.known_dtype, sum=y.known_dtype, missing=bool((nodes.data[:, 0] & 1).any()))
     return [
         ctx.call(

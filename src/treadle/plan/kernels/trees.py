@@ -8,6 +8,9 @@ from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 from treadle.records import dataclass
 
+TOGETHER = 8
+"""Rows that go down a tree together."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreesSpec(KernelSpec):
