@@ -51,11 +51,11 @@ def test_grids_are_those_recorded() -> None:
         assert grid == tuple(map(int, row[9:]))
 
 
-def test_no_units_are_one_chunk() -> None:
+def test_no_units_are_no_chunks() -> None:
     """
-    Empty tensors have a chunk that does nothing.
+    Kernels divide by the sizes of axes, which are 0 then.
     """
-    assert partition(0, 10.0, CHUNK) == (1, 1)
+    assert partition(0, 10.0, CHUNK) == (0, 1)
 
 
 def test_empty_axes_are_refused() -> None:

@@ -197,11 +197,11 @@ def partition(units: int, ns_per_unit: float, usual_chunk_ns: float, multiple: i
     """Returns (chunks, units per chunk) for `units` units of work; a chunk of a long op takes about `usual_chunk_ns`.
 
     There are about as many chunks as the work is worth, with little load imbalance. The partition depends on the work
-    alone, never on thread settings. Units per chunk is a multiple of `multiple`; the last chunk may be short. An open
-    number of units may be 0: then there are no chunks.
+    alone, never on thread settings. Units per chunk is a multiple of `multiple`; the last chunk may be short. Without
+    units there are no chunks.
     """
     if not (is_expression(units) and at_least(units, 0)) and units <= 0:
-        return 1, max(units, 1)
+        return 0, 1
     args = units, ns_per_unit, usual_chunk_ns, multiple
     per_chunk = computed("units_per_chunk", searches.units_per_chunk, args, least=1)
     return ceil_div(units, per_chunk), per_chunk
