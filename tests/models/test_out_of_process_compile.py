@@ -27,6 +27,9 @@ from treadle.errors import ModelError, RunTimeoutError
 from treadle.plan_store import Restored
 from treadle.runtime import interpreter
 
+LENGTH = 5000
+"""That few_fit() needs."""
+
 Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
 
 
@@ -209,7 +212,7 @@ def test_runs_start_few_children(tmp_path: Path, started: Started, monkeypatch: 
     """
     A session that compiles for size after size does so itself after some. A child that waits may always be asked.
     """
-    path, feeds = tmp_path / "model.onnx", {"x": np.ones((1, 1, 256), np.float32)}
+    path, feeds = tmp_path / "model.onnx", {"x": np.ones((1, 1, LENGTH), np.float32)}
     onnx.save(few_fit(), path)
     monkeypatch.setattr(compile_settings, "MOST_STARTS", 0)
     session = treadle.Session(path)
@@ -399,9 +402,9 @@ def test_models_loaded_at_once_are_compiled_at_once(tmp_path: Path, started: Sta
 
 
 def few_fit() -> onnx.ModelProto:
-    """A model whose window fits few lengths, so that it is compiled for the sizes of its first run."""
+    """A model whose window fits few lengths, far from all samples, so that it is compiled for the sizes of its first run."""
     w = small.ModelWriter()
-    cut = w.op("Conv", "x", w.random(3, 1, 256), strides=[128])
+    cut = w.op("Conv", "x", w.random(3, 1, LENGTH), strides=[128])
     y = w.op("MatMul", w.op("Squeeze", cut, w.constant(np.array([2]))), w.random(3, 20000))
     return w.model({"x": (small.FLOAT, [1, 1, "length"])}, {y: (small.FLOAT, None)})
 
@@ -418,7 +421,7 @@ def found_rows() -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("make", "feeds"),
     [
-        (few_fit, {"x": np.ones((1, 1, 256), np.float32)}),
+        (few_fit, {"x": np.ones((1, 1, LENGTH), np.float32)}),
         (found_rows, {"x": np.ones((5, 64), np.float32), "m": np.float32([0, 1, 1, 0, 1])}),
     ],
     ids=["sizes of the run", "sizes found in the run"],
@@ -460,7 +463,7 @@ def test_a_run_that_should_end_does_not_wait_for_the_child(tmp_path: Path, start
     path = tmp_path / "model.onnx"
     onnx.save(few_fit(), path)
     session = treadle.Session(path)
-    feeds = {"x": np.ones((1, 1, 256), np.float32)}
+    feeds = {"x": np.ones((1, 1, LENGTH), np.float32)}
     with pytest.raises(RunTimeoutError):
         session.run(feeds, timeout=0.001)
 

@@ -58,7 +58,7 @@ def lower_expr(
     tabulated = lower_byte_table(node, expr, results, reads, elements, ctx) if len(access.sizes) == 1 else None
     if tabulated is not None:
         return [tabulated]
-    each = real_maximum(element_ns(expr, ctx.target), ctx.moved_ns(traffic) / elements)
+    each = real_maximum(element_ns(expr, ctx.target), ctx.moved_ns(traffic) / maximum(elements, 1))
     steady = tuple(equals(strides[-1], 0) for strides in access.strides[1:])
     args: KernelArgs[int]
     if len(access.sizes) == 1:
@@ -96,9 +96,9 @@ def _nested(access: Access, each: float, given: tuple[int, ...], ctx: LowerConte
     """(chunks, arguments) of the nested kernel; `each` is the time of one element in ns."""
     *outer, rows, row = access.sizes
     wanted = maximum(_PIECE, floor_int(LEAST_CHUNK * ctx.machine.usual_chunk_ns / each))
-    piece = _piece(row, wanted)
+    piece = maximum(1, _piece(row, wanted))  # a row may be empty
     pieces = ceil_div(row, piece)
-    rows_each = maximum(1, minimum(rows, wanted // row))
+    rows_each = maximum(1, minimum(rows, wanted // maximum(1, row)))
     blocks = ceil_div(rows, rows_each)
     units = pieces * blocks
     for size in outer:
