@@ -22,7 +22,7 @@ from treadle.graph.shape import StaticShape
 from treadle.graph.template import Template
 from treadle.lru import LRU
 from treadle.ops.call import Nested
-from treadle.passes.appended_dims import dims_from_zero
+from treadle.passes.appended_dims import appended_dims
 from treadle.passes.base import Math, PassContext, Precision
 from treadle.passes.data_stages import Ahead, Behind, join_stages
 from treadle.passes.lower.base import bytes_of_weights
@@ -165,7 +165,8 @@ def compile_open(
         options: How to compile.
         outputs: The names of the outputs to compute.
         hints: Sizes of symbols by which decisions are taken that no proof settles, sample sizes for the others; None:
-            sample sizes that fit the model (`with_sample_sizes`). Of those that are 0 the plan is for 0 only.
+            sample sizes that fit the model (`with_sample_sizes`). Of those that are 0 the plan is for 0 only, unless
+            they are `appended`.
 
     Returns:
         A plan that is bound to sizes by `Open.bind`, or why one plan cannot serve all sizes.
@@ -179,7 +180,7 @@ def compile_open(
 
 def appended(model: Graph | Template) -> frozenset[str]:
     """Return the open dimensions of `model` of which one plan serves 0 and all other sizes."""
-    return frozenset(dims_from_zero(model)) if isinstance(model, Graph) else frozenset()
+    return frozenset(appended_dims(model)) if isinstance(model, Graph) else frozenset()
 
 
 def _compile_for_samples(

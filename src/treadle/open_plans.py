@@ -286,8 +286,7 @@ class OpenPlans:
             model: What to compile if no plan serves them yet.
             shapes: Of the inputs, in their order.
             outputs: The names of the outputs to compute.
-            hints: The sizes to compile the first plan for, but for those that are 0; None: those of `shapes`, as for
-                all further plans.
+            hints: The sizes to compile the first plan for; None: those of `shapes`, as for all further plans.
         """
         sizes = sizes_of(model.inputs, shapes, model.dims)
         return None if sizes is None else self.bind_sizes(model, sizes, outputs, hints)
@@ -307,10 +306,8 @@ class OpenPlans:
             empty = self._empty(model, sizes)
             if not sizes:
                 return None
-            samples = sizes if hints is None or empty else hints
-            samples = {name: size for name, size in samples.items() if size or name in empty}
-            if samples != sizes and not self._plans.get(_Key(outputs, empty)):
-                first = self.compile(model, outputs, samples)
+            if hints is not None and not empty and not self._held(outputs):
+                first = self.compile(model, outputs, hints)
                 bound = None if first is None else first.bind(sizes)
                 if bound is not None:
                     return bound

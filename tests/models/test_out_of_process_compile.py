@@ -402,7 +402,7 @@ def test_models_loaded_at_once_are_compiled_at_once(tmp_path: Path, started: Sta
 
 
 def few_fit() -> onnx.ModelProto:
-    """A model whose window fits few lengths, far from all samples, so that it is compiled for the sizes of its first run."""
+    """A model whose window fits few lengths, far from all samples: it is compiled for the sizes of its first run."""
     w = small.ModelWriter()
     cut = w.op("Conv", "x", w.random(3, 1, LENGTH), strides=[128])
     y = w.op("MatMul", w.op("Squeeze", cut, w.constant(np.array([2]))), w.random(3, 20000))

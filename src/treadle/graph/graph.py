@@ -28,8 +28,7 @@ class Graph:
     `nodes` stand in an order in which every operand precedes its users. Value names are unique.
     Constants are values with data; they belong to the graph through the nodes that read them. `files` are those
     beside the model's own that constants were read from. `results` is what a run
-    returns, if that is more than the outputs: names of outputs, and objects that are made from outputs. `may_be_empty`
-    are the names of open dimensions that are 0 in ordinary runs, such as the number of tokens that one expert gets.
+    returns, if that is more than the outputs: names of outputs, and objects that are made from outputs.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -39,7 +38,6 @@ class Graph:
         self.nodes: list[Node] = []
         self.files: list[str] = []
         self.results: list[str | ObjectResult] = []
-        self.may_be_empty: frozenset[str] = frozenset()
         self._names: dict[str, int] = {}
 
     @property

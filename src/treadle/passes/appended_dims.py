@@ -1,4 +1,4 @@
-"""Open dimensions that are 0 in ordinary runs, such as the length of a decoder's past."""
+"""Open dimensions along which a graph only appends to its inputs, such as the length of a decoder's past."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ from treadle.graph.shape import normalize_axis
 from treadle.graph.value import Value
 
 
-def dims_from_zero(graph: Graph) -> set[str]:
-    """The names of open dimensions of `graph` that are 0 in ordinary runs: appended ones, and those that data tells.
+def appended_dims(graph: Graph) -> set[str]:
+    """The names of open dimensions that inputs of `graph` have only along axes on which they are concatenated.
 
-    Along an appended dimension, inputs are only concatenated: nothing is kept before the first step of a decoder. All
-    other sizes are at least 1 in ordinary runs, which lowering makes use of.
+    Such a size is often 0: nothing is kept before the first step of a decoder. All other sizes are at least 1 in
+    ordinary runs, which lowering makes use of.
     """
-    return _appended_dims(graph) | graph.may_be_empty
-
-
-def _appended_dims(graph: Graph) -> set[str]:
-    """The names of open dimensions that inputs of `graph` have only along axes on which they are concatenated."""
     found: dict[str, bool] = {}
     for value in graph.inputs:
         shape = value.shape or ()

@@ -99,10 +99,10 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage, finding
     operands = [copied(front, value, copies) for value in read]
     ahead = None
     if first is not None:
-        bodies = tuple(_behind(body.graph, body.names) for body in first.bodies)
+        bodies = tuple(Behind(body.graph, body.names.all) for body in first.bodies)
         ahead = Ahead(bodies, first.form(len(rest.names.dims)))
     attrs = {
-        "stage": stage_of(_behind(rest.graph, rest.names), ahead),
+        "stage": stage_of(Behind(rest.graph, rest.names.all), ahead),
         "args": (*rest.names.dims.values(), *(() if first is None else first.args)),
         "counts": tuple(elements(value.static_shape) for value in numbers),
         "dtypes": tuple(value.known_dtype for value in rest.graph.outputs),
@@ -111,12 +111,6 @@ def join_stages(graph: Graph, context: PassContext, stage_of: MakeStage, finding
     results = iter(node.outputs)
     front.outputs = [next(results) if value in rest.made else copied(front, value, copies) for value in graph.outputs]
     return front
-
-
-def _behind(graph: Graph, names: SizeNames) -> Behind:
-    """Returns `graph`, which has open dimensions of these `names`."""
-    graph.may_be_empty = names.may_be_empty
-    return Behind(graph, names.all)
 
 
 def dims_of_results(graph: Graph, facts: Facts, search: Search) -> list[Dims] | None:

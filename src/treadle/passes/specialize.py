@@ -20,7 +20,7 @@ from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.sizes import add_sizes
-from treadle.passes.appended_dims import dims_from_zero
+from treadle.passes.appended_dims import appended_dims
 
 _ONE = bits_of_number(1.0)
 """The sample of a symbol that is the bits of an f64."""
@@ -50,26 +50,26 @@ def specialize_open(graph: Graph, facts: Facts, hints: Mapping[str, int]) -> Gra
 
     Args:
         graph: A graph whose inputs have dtypes and shapes.
-        facts: Where the symbols are made: equal names are one symbol. Those of `dims_from_zero` start from 0, others
+        facts: Where the symbols are made: equal names are one symbol. Those of `appended_dims` start from 0, others
             from 1. Names among the elements of `sizes` nodes are symbols too; those that are no dimensions are numbers
             of any sign.
-        hints: The sample sizes of symbols by name; those left out get one of their own. Symbols whose sample size is 0
-            are always 0.
+        hints: The sample sizes of symbols by name; those left out get one of their own. Symbols that start from 1 and
+            whose sample size is 0 are always 0.
 
     Raises:
         InputError: An input is declared without a shape.
         ModelError: A file that constants lie in was changed.
     """
     verify_files([value.data for value in graph.constants() if value.data is not None])
-    from_zero = dims_from_zero(graph)
+    appended = appended_dims(graph)
 
     def size(dim: int | str) -> int:
         if not isinstance(dim, str):
             return dim
         hint = hints.get(dim, sample_size(len(facts.symbols)))
-        if hint == 0:
-            return facts.symbol(dim, 0, least=0, most=0)
-        return facts.symbol(dim, hint, least=0) if dim in from_zero else facts.symbol(dim, hint)
+        if dim in appended:
+            return facts.symbol(dim, hint, least=0)
+        return facts.symbol(dim, hint) if hint > 0 else facts.symbol(dim, 0, least=0, most=0)
 
     opened: dict[str, Shape] = {}
     for value in graph.inputs:

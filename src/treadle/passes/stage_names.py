@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from treadle.graph.dim import hint_of, is_expression, least_of
+from treadle.graph.dim import hint_of, is_expression
 from treadle.graph.graph import Graph
 from treadle.graph.reals import bits_of_real
 from treadle.graph.shape import Shape, StaticShape
@@ -30,11 +30,6 @@ class SizeNames:
     def all(self) -> tuple[str, ...]:
         """The names of all sizes: those of expressions come first."""
         return (*self.dims, *self.told)
-
-    @property
-    def may_be_empty(self) -> frozenset[str]:
-        """The names of sizes of which nothing says that they are above 0."""
-        return frozenset((*self.told, *(name for name, size in self.dims.items() if least_of(size) < 1)))
 
     @property
     def hints(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ import pytest
 
 from treadle.dtypes import f32
 from treadle.graph.graph import Graph
-from treadle.passes.appended_dims import dims_from_zero
+from treadle.passes.appended_dims import appended_dims
 
 
 def decoder(axis: int = 1) -> Graph:
@@ -24,23 +24,23 @@ def decoder(axis: int = 1) -> Graph:
 @pytest.mark.parametrize("axis", [1, -2])
 def test_a_dimension_along_which_inputs_are_concatenated_is_appended_to(axis: int) -> None:
     """All that is concatenated: what is kept, and what is new."""
-    assert dims_from_zero(decoder(axis)) == {"kept", "rows"}
+    assert appended_dims(decoder(axis)) == {"kept", "rows"}
 
 
 def test_another_axis_is_not() -> None:
     """Both inputs share the batch."""
-    assert dims_from_zero(decoder(axis=0)) == {"batch"}
+    assert appended_dims(decoder(axis=0)) == {"batch"}
 
 
 def test_a_dimension_that_another_node_reads_is_not() -> None:
     """One node that computes with its elements is enough, and so is another input of the same dimension."""
     graph = decoder()
     graph.add("exp", [graph.inputs[1]], {})
-    assert dims_from_zero(graph) == {"kept"}
+    assert appended_dims(graph) == {"kept"}
 
     bias = graph.input("bias", f32, ("kept",))
     graph.add("add", [bias, graph.constant(np.ones(1, np.float32))], {})
-    assert dims_from_zero(graph) == set()
+    assert appended_dims(graph) == set()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_axis_is_followed_to_where_it_is_appended_to(op: str, attrs: dict[str
     moved = graph.add(op, operands, attrs).output
     place = {"transpose": 0, "split": 1, "unsqueeze": 2, "squeeze": 0}.get(op, 0 if attrs.get("axis") == 0 else 1)
     graph.add("concat", [moved, graph.constant(np.ones((1, 1, 8), np.float32))], {"axis": place})
-    assert dims_from_zero(graph) == {"b"}
+    assert appended_dims(graph) == {"b"}
 
 
 @pytest.mark.parametrize("axes", [[0], [-2], None])
@@ -75,7 +75,7 @@ def test_an_axis_is_followed_through_slices_of_others(axes: list[int] | None) ->
     named = [] if axes is None else [graph.constant(np.array(axes))]
     first = graph.add("slice", [past, *bounds, *named]).output
     graph.add("concat", [first, graph.constant(np.ones((1, 3), np.float32))], {"axis": 1})
-    assert dims_from_zero(graph) == {"b"}
+    assert appended_dims(graph) == {"b"}
 
 
 def test_an_axis_that_is_cut_is_not() -> None:
@@ -85,7 +85,7 @@ def test_an_axis_that_is_cut_is_not() -> None:
     bounds = [graph.constant(np.array([each])) for each in (1, 9, 0)]
     rest = graph.add("slice", [past, *bounds]).output
     graph.add("concat", [rest, graph.constant(np.ones((1, 2), np.float32))], {"axis": 0})
-    assert dims_from_zero(graph) == set()
+    assert appended_dims(graph) == set()
 
 
 def test_an_axis_that_is_picked_from_is_not() -> None:
@@ -94,4 +94,4 @@ def test_an_axis_that_is_picked_from_is_not() -> None:
     past = graph.input("past", f32, ("a", 8))
     row = graph.add("gather", [past, graph.constant(np.array([0]))], {"axis": 0}).output
     graph.add("concat", [row, row], {"axis": 0})
-    assert dims_from_zero(graph) == set()
+    assert appended_dims(graph) == set()

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from treadle.graph.dim import DimExpr, at_least, ceil_div, computed, equals, hint_of, is_expression, real_maximum
+from treadle.graph.dim import DimExpr, at_least, ceil_div, computed, hint_of, is_expression, real_maximum
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
-from treadle.graph.shape import StaticShape, elements
+from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower import searches
 from treadle.passes.lower.subnormals import may_flush, without_subnormals
@@ -180,11 +180,6 @@ def _pinned(value: Any) -> Any:
         items = tuple(_pinned(item) for item in value)
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
-
-
-def is_known_empty(shape: StaticShape) -> bool:
-    """Whether a tensor of `shape` has no elements at any size. Where sizes may be 0, calls have no chunks for them."""
-    return any(equals(dim, 0) for dim in shape)
 
 
 def nbytes(value: Value) -> int:

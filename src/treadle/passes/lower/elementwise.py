@@ -6,7 +6,7 @@ from treadle.graph.dim import ceil_div, equals, floor_int, is_expression, maximu
 from treadle.graph.expr import Expr, Step
 from treadle.graph.node import Node
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, is_known_empty, nbytes
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.broadcast import Access, access_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
@@ -46,7 +46,7 @@ def lower_expr(
     if operands_and_access is None:
         return None
     reads, access = operands_and_access
-    if is_known_empty(result.static_shape):
+    if 0 in result.static_shape:
         return []
     lanes = lanes_for(expr, ctx.target)
     program, given = with_given(expr)

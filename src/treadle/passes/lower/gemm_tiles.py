@@ -172,7 +172,7 @@ def cut_open_rows(rows: int, most: int, vectors: int) -> Tile:
     blocks = ceil_div(rows, most)
     if most <= 2:
         return Tile((2, 1)[2 - most :], blocks, rows - blocks * (most - 1), vectors)
-    height = ceil_div(rows, maximum(blocks, 1))
+    height = ceil_div(rows, blocks)
     return Tile(tuple(range(most, 0, -1)), blocks, rows - blocks * (height - 1), vectors, height)
 
 

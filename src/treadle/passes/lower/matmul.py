@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from treadle.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
-from treadle.graph.dim import ceil_div, divides, equals, is_expression, maximum, minimum, real_maximum
+from treadle.graph.dim import ceil_div, divides, equals, is_expression, minimum, real_maximum
 from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
-from treadle.passes.lower.base import LowerContext, is_known_empty
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.expr import with_given
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import (
@@ -64,7 +64,7 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     product = _oriented(operands_of(node))
     if product is None:
         return None
-    if is_known_empty((*product.batch, product.rows, product.columns)):
+    if 0 in (*product.batch, product.rows, product.columns):
         return []
     by_dots = _is_dot_products(product) and not ctx.batch_invariant  # two rows are added in another order
     return [_gemv(node, ctx, product, dtype)] if by_dots else _gemm(node, ctx, product, dtype)
@@ -238,7 +238,7 @@ def _choose_tiling(
     parts = Parts.whole(depth)
     if streams and each != 4:
         parts = choose_parts(depth, dtype.size, tile, panels, lanes, ctx.machine, packed=product.b.value.is_constant)
-    block_ns = panel_ns / maximum(tile.blocks, 1)
+    block_ns = panel_ns / tile.blocks
     grid = choose_grid(
         tile, panels, product.batches, block_ns, a_bytes, b_bytes, target, copies=copies, share=parts.share
     )

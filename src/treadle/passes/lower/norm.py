@@ -11,7 +11,7 @@ from treadle.graph.node import Node
 from treadle.graph.reals import bits_of_number
 from treadle.graph.shape import StaticShape, elements
 from treadle.graph.value import Value
-from treadle.passes.lower.base import LowerContext, is_known_empty, nbytes
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.plan.call import Call
 from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
@@ -98,7 +98,7 @@ def _lower_rows(
     dtype = x.known_dtype
     if dtype not in (dtypes.f32, dtypes.f64) or x.layout is not None or y.layout is not None:
         return None
-    if is_known_empty(x.static_shape):
+    if 0 in x.static_shape:
         return []
     n, lanes = rows.segments * rows.length, ctx.target.lanes(dtype)
     spec = NormRowsSpec(

@@ -24,7 +24,7 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.reduce import extreme
-from treadle.passes.lower.base import LowerContext, is_known_empty, nbytes
+from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.passes.lower.expr import element_ns, is_native
 from treadle.plan.call import Call
@@ -73,11 +73,11 @@ def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64) or (dtype == dtypes.bf16 and x.layout is not None)
     if not usable or (mean and dtype.is_integer):
         return None
+    if 0 in x.static_shape:
+        return _of_nothing(node, ctx)
     axes = node.attrs["axes"]
     rank = len(x.static_shape)
     reduced = set(range(rank)) if axes is None else {axis % rank for axis in axes}
-    if is_known_empty(x.static_shape) or any(x.static_shape[axis] == 0 for axis in reduced):
-        return _of_nothing(node, ctx)
     if x.layout is not None:
         steps = _blocked_steps(x, y, reduced)
     else:

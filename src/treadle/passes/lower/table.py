@@ -3,12 +3,13 @@ reference."""
 
 from collections.abc import Callable
 
+from treadle.graph.dim import equals
 from treadle.graph.node import Node
 from treadle.ops.cumulative import CUMULATIVE
 from treadle.ops.elementwise import SCALAR_OPS
 from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention, lower_packed_attention
-from treadle.passes.lower.base import LowerContext, is_known_empty
+from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.block_matmul import lower_block_matmul
 from treadle.passes.lower.branch import lower_branch
 from treadle.passes.lower.concat import lower_concat
@@ -131,13 +132,13 @@ LOWERINGS: dict[str, Lowering] = {
     "batch_norm": lower_batch_norm,
 }
 
-_FAILS_WITHOUT_ELEMENTS = {"scatter_elements", "scatter_nd"}
-"""Ops whose calls check operands at sizes at which their results are empty."""
+_TAKES_EMPTY = {"transpose", "slice", "split", "gather", "reshape", "flatten", "squeeze", "unsqueeze", "identity"}
+"""Ops whose calls have no chunks at sizes at which their results are empty."""
 
 
 def is_empty(node: Node) -> bool:
-    """Whether no result of `node` has elements, as far as it is known: where sizes may be 0, calls have no chunks."""
+    """Whether no result of `node` has elements: as far as it is known where lowering takes sizes of 0, else assumed."""
     shapes = [value.static_shape for value in node.outputs]
-    if node.op in _FAILS_WITHOUT_ELEMENTS:
-        return all(0 in shape for shape in shapes)
-    return all(map(is_known_empty, shapes))
+    if node.op in _TAKES_EMPTY:
+        return all(any(equals(dim, 0) for dim in shape) for shape in shapes)
+    return all(0 in shape for shape in shapes)
