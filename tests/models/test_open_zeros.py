@@ -95,11 +95,11 @@ def test_one_plan_serves_an_empty_past_and_a_growing_one(name: str) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_on_disk")
-def test_a_first_run_with_an_empty_past_compiles_the_plan_for_all_sizes() -> None:
-    """Where the sample sizes do not fit, because a mask has a length of its own."""
+def test_one_plan_serves_an_empty_past_beside_a_mask_with_a_length_of_its_own() -> None:
+    """Sample sizes that fit are found at load."""
     content = masked_decoder()
     session = treadle.Session(content)
-    assert session.why_per_size() is not None
+    assert session.why_per_size() is None
 
     for past, new in ((0, 5), (5, 1), (6, 1), (7, 3), (0, 1), (0, 9)):
         compare(session, content, {"batch": 2, "past": past, "new": new, "total": past + new})
