@@ -39,6 +39,12 @@ def test_the_operand_must_be_a_tensor(name: str, value: Any) -> None:
                 getattr(library, name)(value, *REST.get(name, ()))
 
 
+def test_the_name_of_the_function_is_no_tensor_either() -> None:
+    for library in peers():
+        with pytest.raises(TypeError, match="must be Tensor, not str"):
+            library.abs("abs")
+
+
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("value", [3, 2.5, None, "a"], ids=repr)
 def test_the_first_of_two_operands_must_be_a_tensor(name: str, value: Any) -> None:

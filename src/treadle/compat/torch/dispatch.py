@@ -92,8 +92,10 @@ def _first_tensor(function: Callable[..., Any]) -> str:
 
 def require_tensor(name: str, first: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Raises TypeError unless the first argument is a tensor."""
-    given = args[0] if args else kwargs.get(first, name)
-    if not isinstance(given, Tensor) and given is not name:
+    if not args and first not in kwargs:
+        return  # the call says what is missing
+    given = args[0] if args else kwargs[first]
+    if not isinstance(given, Tensor):
         raise TypeError(f"{name}(): argument '{first}' (position 1) must be Tensor, not {type(given).__name__}")
 
 
