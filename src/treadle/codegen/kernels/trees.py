@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from llvmlite import ir
 
@@ -59,9 +60,7 @@ def _descend(
     k: Kernel, spec: TreesSpec, args: TreesArgs[ir.Value], rows: Sequence[Index], starts: Sequence[_Start]
 ) -> None:
     """Adds to each of `rows` the weights of the leaf that it ends in from the start at the same place."""
-    depth: Index = starts[0].depth
-    for start in starts[1:]:
-        depth = depth if start is starts[0] else k.max(depth, start.depth)
+    depth = reduce(k.max, dict.fromkeys(start.depth for start in starts))
     features = [k.mul(row, args.features) for row in rows]
     with loop(k, 0, depth, carry=[start.root for start in starts], name="step") as step:
         step.next(*(_child(k, spec, row, at) for row, at in zip(features, step.carry, strict=True)))

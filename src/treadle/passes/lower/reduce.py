@@ -226,10 +226,10 @@ class Passes:
         )
         each = self._element_ns(source, folded)
         count = maximum(*(elements(value.static_shape) for value in reads))
+        row_ns = _ROW_NS / lanes * step.n if is_short else _ROW_NS
         args: KernelArgs[int]
         if rows:
             units = step.outer * pieces
-            row_ns = _ROW_NS / lanes * step.n if is_short else _ROW_NS
             chunks, per_chunk = self.ctx.partition(units, row_ns + piece * each)
             args = ReduceRowsArgs(
                 units=units, units_per_chunk=per_chunk, n=step.n, piece=piece, pieces=pieces, count=self.count
@@ -238,7 +238,6 @@ class Passes:
             columns = minimum(step.width, _COLUMNS)
             blocks = ceil_div(step.width, columns)
             units = step.outer * pieces * blocks
-            row_ns = _ROW_NS
             chunks, per_chunk = self.ctx.partition(units, row_ns + piece * columns * each)
             args = ReduceColumnsArgs(
                 units=units,

@@ -3,9 +3,9 @@
 A register block is a few neighbouring output pixels of one row times a few vectors of output channels.
 Its sums stay in registers until they are finished; weights are packed in the order in which they are read.
 A row is divided into segments of equal blocks. Which kernel columns fall outside the input at its left and right end is
-known when code is generated, so borders take no time and the input is never copied. In rows of an open width some
-pixels may be left over, for which it is found at run time; so it is for all pixels where a kernel is so wide that many
-blocks would need code of their own.
+known when code is generated, so borders take no time and the input is never copied. It is found at run time for the
+pixels that may be left over in rows of an open width, and for all pixels where a dilated kernel reaches so far out of
+the input that many blocks would need code of their own.
 """
 
 from __future__ import annotations
@@ -80,20 +80,14 @@ def _rows(
         at = operands.moved(k, k.mul(top, args.x_row), k.mul(row.index, args.out_row))
         at = replace(_with_own_prefetch(k, spec, args, at, row.index), top=top)
         if spec.in_runs:
-            _runs(k, spec, args, block, at, taps)
+            _runs(spec, block, at, taps)
         else:
-            _segments(k, spec, args, block, at, taps)
+            _segments(spec, block, at, taps)
 
 
-def _segments(
-    k: Kernel,
-    spec: DirectConvSpec,
-    args: DirectConvArgs[ir.Value],
-    block: RegisterBlock,
-    at: RowOperands,
-    taps: tuple[Index, Index],
-) -> None:
+def _segments(spec: DirectConvSpec, block: RegisterBlock, at: RowOperands, taps: tuple[Index, Index]) -> None:
     """Emits the blocks of a row that is divided into segments."""
+    k, args = block.k, block.args
     for number, columns in enumerate(spec.segments):
         with segment_blocks(k, spec, args.spans, number) as pixel:
             if spec.plain_input:
@@ -105,20 +99,14 @@ def _segments(
                 block.emit(at, pixel, columns, taps)
 
 
-def _runs(
-    k: Kernel,
-    spec: DirectConvSpec,
-    args: DirectConvArgs[ir.Value],
-    block: RegisterBlock,
-    at: RowOperands,
-    taps: tuple[Index, Index],
-) -> None:
+def _runs(spec: DirectConvSpec, block: RegisterBlock, at: RowOperands, taps: tuple[Index, Index]) -> None:
     """Emits the blocks of a row that is divided, at run time, into runs of pixels with the same kernel columns inside
     the input.
 
     The last block of a run ends with it, and computes some pixels again, to the same bits; a run that is shorter than
     the widest block is of smaller ones.
     """
+    k, args = block.k, block.args
     width, out = k.div(args.x_row, block.pixel), k.div(args.out_row, spec.lanes)
     stride, dilation, pad = spec.strides[1], spec.dilations[1], spec.pad_left
     widest, *smaller = (len(columns) for columns in spec.segments)
