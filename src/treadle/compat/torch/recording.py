@@ -28,6 +28,7 @@ from treadle.errors import LimitError, ShapeError
 from treadle.graph.case_analysis import CaseAnalysis
 from treadle.graph.dim import is_expression
 from treadle.graph.graph import Graph
+from treadle.graph.node import Node
 from treadle.graph.shape import is_open
 from treadle.graph.value import Value
 from treadle.lru import LRU
@@ -365,3 +366,9 @@ def emit_many(op: str, *operands: Tensor | Array | None, outputs: int, **attrs: 
     recording = current()
     assert recording is not None, f"{op} was emitted outside a tensor function"
     return recording.emit(op, operands, attrs, outputs)
+
+
+def emit_node(node: Node, found: dict[Value, Tensor]) -> None:
+    """Records a node of a graph, whose values so far are `found`, and adds its results to these."""
+    operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
+    found.update(zip(node.outputs, emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs), strict=True))

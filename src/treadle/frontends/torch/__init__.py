@@ -6,6 +6,8 @@ PyTorch is imported when the first model is loaded, not before, and needed for n
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import ModelFormatError
@@ -14,6 +16,17 @@ from treadle.graph.template import Template
 
 if TYPE_CHECKING:
     import torch
+
+
+@contextmanager
+def needs_pytorch(missing: Exception) -> Iterator[None]:
+    """Raises `missing` where an import finds no PyTorch."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "torch":
+            raise
+        raise missing from None
 
 
 def load(
@@ -39,13 +52,10 @@ def load(
     which list every unsupported op and its place in the source; InputError if example inputs are missing or do not
     fit.
     """
-    try:
+    missing = ModelFormatError(
+        "PyTorch models are read with PyTorch, which is not installed; install torch, "
+        "or export the model to ONNX where it is"
+    )
+    with needs_pytorch(missing):
         from treadle.frontends.torch.reader import read
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "torch":
-            raise
-        raise ModelFormatError(
-            "PyTorch models are read with PyTorch, which is not installed; install torch, "
-            "or export the model to ONNX where it is"
-        ) from None
     return read(model, example_inputs, dynamic_shapes)

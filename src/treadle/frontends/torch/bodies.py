@@ -166,9 +166,9 @@ class Scope:
         self.missing = any(isinstance(env[name], Missing) for name in names)
 
     def key(self, *more: Any) -> Hashable:
-        """Returns a key of what its bodies read, and of `more`; None where sizes do not depend on data.
+        """Returns a key for what is made of its bodies: of the values that they read, and of `more`.
 
-        Raises NeedsShapeError as infos().
+        None if no size depends on data: then nothing is kept. Raises NeedsShapeError as infos().
         """
         infos = self.infos()
         return (key_of_held(self._held), key_of_forms(infos), *more) if self.follows_data else None

@@ -58,6 +58,7 @@ class Importer:
         *,
         defers: bool = False,
         follows_data: bool = False,
+        made: MadeBodies | None = None,
     ) -> None:
         self._defers = defers
         self.follows_data = follows_data
@@ -68,13 +69,11 @@ class Importer:
         self._constants: dict[int, Box] = {}
         self._alive: list[object] = []
         self._lock = RLock()
-        self.made = MadeBodies()
+        self.made = MadeBodies() if made is None else made
 
     def inner(self, graph: Graph, faults: Faults, *, follows_data: bool) -> Importer:
         """Returns an importer for the graph of a body."""
-        made = Importer(graph, faults, self._run_graph, defers=self._defers, follows_data=follows_data)
-        made.made = self.made
-        return made
+        return Importer(graph, faults, self._run_graph, defers=self._defers, follows_data=follows_data, made=self.made)
 
     def run(self, module: torch.fx.GraphModule, args: Sequence[Any], prefix: str) -> Any:
         """Returns the outputs of an FX graph for `args`. Adds its nodes, with names that begin with `prefix`."""

@@ -22,11 +22,11 @@ class MadeBodies:
 
     def __init__(self) -> None:
         self._kept: LRU[Hashable, Any] = LRU(MOST_KEPT)
-        self._alive: list[object] = []
+        self._alive: dict[int, object] = {}
 
     def keep_alive(self, held: object) -> None:
         """Keeps `held`, whose parts keys have, alive: no other object gets their identity."""
-        self._alive.append(held)
+        self._alive[id(held)] = held
 
     def get(self, key: Hashable) -> Any:
         """Returns what was kept; None if there is nothing, or no key."""
@@ -39,7 +39,7 @@ class MadeBodies:
 
 
 def key_of_held(held: Any) -> Hashable:
-    """Returns a key of Python values with holes in place of tensors. Other objects count by identity."""
+    """Returns a key of Python values with holes in place of tensors. Objects without a hash count by identity."""
     if isinstance(held, list | tuple):
         return type(held), tuple(map(key_of_held, held))
     if isinstance(held, dict):

@@ -32,9 +32,10 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A tensor among the arguments of a call: the one with this number."""
+    """A tensor among the arguments of a call, of this dtype and shape."""
 
-    form: Form
+    dtype: DType
+    shape: StaticShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,14 @@ class Program:
     Attributes:
         graph: Its inputs are the tensors among the arguments, in order, and then those of `state`. Its outputs are what
             the result and the writes need.
-        state: The tensors of the module that it reads or writes: their paths and forms.
+        state: The paths of the tensors of the module that it reads or writes.
         attributes: The attributes of the module that decided what it does: their paths and values.
         result: What it returns, with places of outputs and inputs for tensors.
         written: The inputs that it writes, each with the output that has the new elements.
     """
 
     graph: Graph
-    state: tuple[tuple[str, Form], ...]
+    state: tuple[str, ...]
     attributes: Mapping[str, Any]
     result: Result
     written: tuple[tuple[int, int], ...]
@@ -132,7 +133,7 @@ class _StateImporter(Importer):
     """Makes the tensors of the module inputs of the graph.
 
     Attributes:
-        state: Their paths and forms.
+        state: Their paths.
         boxes: What holds them in the program.
         attributes: The attributes that are no tensors and are read: their paths and values.
         raised: What the script raises, if anything.
@@ -145,14 +146,12 @@ class _StateImporter(Importer):
         self.attributes: dict[str, Any] = {}
         self.raised: Raised | None = None
         self._known: dict[int, Box] = {}
-        self.state: list[tuple[str, Form]] = []
+        self.state: list[str] = []
         self.boxes: list[Box] = []
 
     def inner(self, graph: Graph, faults: Faults, *, follows_data: bool) -> Importer:
         """Returns an importer for the graph of a body."""
-        made = _BodyImporter(graph, faults, fx.run, defers=True, follows_data=follows_data)
-        made.made = self.made
-        return made
+        return _BodyImporter(graph, faults, fx.run, defers=True, follows_data=follows_data, made=self.made)
 
     def own(self, tensor: torch.Tensor, path: str) -> Box:  # noqa: ARG002 - the program reads the facade's tensor
         """Returns the tensor of the module that has this path."""
@@ -164,7 +163,7 @@ class _StateImporter(Importer):
             value = self._graph.input(path, form.dtype, form.shape)
             found = Box(value, owner=f"the model's own tensor {path!r}", returns_writes=True)
             self._known[form.number] = found
-            self.state.append((path, form))
+            self.state.append(path)
             self.boxes.append(found)
         return found
 
@@ -189,7 +188,7 @@ class _StateImporter(Importer):
 def _boxed(argument: Any, graph: Graph, boxes: list[Box]) -> Any:
     """Returns an argument with a Box for each tensor, which becomes an input of the graph."""
     if isinstance(argument, Given):
-        value = graph.input(f"argument {len(boxes)}", argument.form.dtype, argument.form.shape)
+        value = graph.input(f"argument {len(boxes)}", argument.dtype, argument.shape)
         boxes.append(Box(value, owner="its argument", returns_writes=True))
         return boxes[-1]
     if isinstance(argument, list | tuple):

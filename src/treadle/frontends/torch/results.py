@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -94,9 +94,7 @@ class Results:
 
     def _of_sequence(self, held: Sequence[Any], type_: Any) -> Result:
         if isinstance(type_, torch._C.TupleType):
-            parts = [self.of(each, kind) for each, kind in zip(held, type_.elements(), strict=True)]
-            named = _class_of(type_)
-            return tuple(parts) if named is None else named(*parts)
+            return _tuple_of(type_, [self.of(each, kind) for each, kind in zip(held, type_.elements(), strict=True)])
         kind = type_.getElementType() if isinstance(type_, torch._C.ListType) else type_
         return [self.of(each, kind) for each in held]
 
@@ -108,6 +106,12 @@ class Results:
 
 
 _NUMBERS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool}
+
+
+def _tuple_of(type_: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
+    named = _class_of(type_)
+    made: tuple[Any, ...] = tuple(parts) if named is None else named(*parts)
+    return made
 
 
 def _class_of(type_: Any) -> Any:
@@ -122,34 +126,27 @@ def _class_of(type_: Any) -> Any:
     node.output().setType(type_)
     graph.registerOutput(node.output())
     make = torch._C._create_function_from_graph("named", graph)
-    return type(make(*_examples(type_)))
-
-
-def _examples(type_: Any) -> Iterator[Any]:
-    """Yields a value for each element of a tuple's type."""
-    for kind in type_.elements():
-        yield _example(kind)
+    return type(make(*map(_example, type_.elements())))
 
 
 def _example(kind: Any) -> Any:
+    """Returns a value of this type."""
     if isinstance(kind, torch._C.TupleType):
-        named = _class_of(kind)
-        parts = _examples(kind)
-        return tuple(parts) if named is None else named(*parts)
-    found = _EXAMPLES.get(kind.kind(), NotImplemented)
-    if found is NotImplemented:
+        return _tuple_of(kind, [_example(part) for part in kind.elements()])
+    make = _EXAMPLES.get(kind.kind())
+    if make is None:
         raise Unsupported(f"it returns a named tuple with a {kind}")
-    return found() if callable(found) else found
+    return make()
 
 
-_EXAMPLES: dict[str, Any] = {
+_EXAMPLES: dict[str, Callable[[], Any]] = {
     "TensorType": lambda: torch.empty(0),
-    "IntType": 0,
-    "FloatType": 0.0,
-    "BoolType": False,
-    "StringType": "",
-    "OptionalType": None,
-    "NoneType": None,
+    "IntType": int,
+    "FloatType": float,
+    "BoolType": bool,
+    "StringType": str,
+    "OptionalType": type(None),
+    "NoneType": type(None),
     "ListType": list,
     "DictType": dict,
 }

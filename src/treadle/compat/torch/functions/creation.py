@@ -85,6 +85,12 @@ def _element(function: str, dtype_: Any, otherwise: DType) -> np.dtype[Any]:
 _OF_PYTHON = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
 
 
+def _require_number(function: str, name: str, value: Any) -> None:
+    """Raises TypeError for texts, lists and None."""
+    if isinstance(value, str | bytes | list | tuple) or value is None:
+        raise TypeError(f"{function}(): argument '{name}' must be Number, not {type(value).__name__}")
+
+
 def _shape(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """Returns the shape of a new tensor.
 
@@ -195,8 +201,7 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
         to = dtype or dtypes.of_number(fill_value)
         checked_scalar(fill_value, to)
         return _spread(fill_value, to, tuple(size))
-    if isinstance(fill_value, str | bytes | list | tuple) or fill_value is None:
-        raise TypeError(f"{function}(): argument 'fill_value' must be Number, not {type(fill_value).__name__}")
+    _require_number(function, "fill_value", fill_value)
     shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
     if isinstance(fill_value, bool | int | float):
         fill_value = checked_scalar(fill_value, dtypes.of_numpy(element), math.prod(shape))
@@ -215,9 +220,7 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu", **name
     if _is_later(bounds) and all(isinstance(each, int | Lazy) for each in bounds):
         return _counted(*_completed(bounds), dtype or dtypes.int64)
     for place, bound in enumerate(bounds):
-        if isinstance(bound, str | bytes | list | tuple) or bound is None:
-            name = ("start", "end", "step")[place] if len(bounds) > 1 else "end"
-            raise TypeError(f"arange(): argument '{name}' must be Number, not {type(bound).__name__}")
+        _require_number("arange", ("start", "end", "step")[place] if len(bounds) > 1 else "end", bound)
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
     _require_order(*_completed(numbers))
     floats = any(isinstance(number, float) for number in numbers)

@@ -11,7 +11,7 @@ import numpy as np
 
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.recording import emit_many
+from treadle.compat.torch.recording import emit_node
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.errors import LimitError, ShapeError
@@ -81,9 +81,7 @@ def apply_rule(op: str, args: tuple[Any, ...]) -> Any:
         recording.compute_sizes()
         return apply_rule(op, args)
     for node in graph.nodes:
-        operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
-        results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
-        found.update(zip(node.outputs, results, strict=True))
+        emit_node(node, found)
     return _raised(result, found)
 
 

@@ -18,7 +18,7 @@ from treadle.compat.torch.jit.run_counts import RunCounts
 from treadle.compat.torch.jit.script import ScriptModule
 from treadle.compat.torch.jit.trace import TracedFunction
 from treadle.compat.torch.nn.module import Module, Parameter
-from treadle.compat.torch.recording import emit_many
+from treadle.compat.torch.recording import emit_node
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.errors import ModelError, UnsupportedModelError
@@ -146,7 +146,7 @@ class Script:
         self._lock = forking.lock()
 
     def __deepcopy__(self, _: Any) -> Script:
-        """Returns the same methods: what a copy of the module changes are attributes of its own."""
+        """Returns the methods anew: what a copy of the module changes are attributes of its own."""
         return Script(self.stored)
 
     def call_named(self, module: RecursiveScriptModule, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -160,7 +160,7 @@ class Script:
         def given(tensor: Tensor) -> Given:
             compute_sizes(tensor)
             tensors.append(tensor)
-            return Given(_form(tensor, len(tensors)))
+            return Given(tensor.dtype.core, tuple(tensor.shape))
 
         try:
             method = self._method(name)
@@ -217,16 +217,12 @@ class _Owner:
     def form_of(self, path: str) -> Form:
         """Returns the form of the tensor with this path."""
         tensor = self.tensor(path)
-        return _form(tensor, id(tensor))
+        return Form(tensor.dtype.core, tuple(tensor.shape), id(tensor))
 
     def attribute(self, path: str, stored: Any) -> Any:
         """Returns the attribute with this path: what it was set to, or that of the file."""
         holder, name = self.holder(path)
         return vars(holder).get(name, stored)
-
-
-def _form(tensor: Tensor, number: int) -> Form:
-    return Form(tensor.dtype.core, tuple(tensor.shape), number)
 
 
 _Place = tuple[dict[str, Any], str, Tensor, tuple[int, ...], np.dtype[Any]]
@@ -238,9 +234,9 @@ class _Prepared:
 
     def __init__(self, program: Program, owner: _Owner, counts: RunCounts) -> None:
         self._program = program
-        self._state = [owner.tensor(path) for path, _ in program.state]
+        self._state = [owner.tensor(path) for path in program.state]
         self._places: list[_Place] = []
-        for (path, _), tensor in zip(program.state, self._state, strict=True):
+        for path, tensor in zip(program.state, self._state, strict=True):
             holder, name = owner.holder(path)
             array = tensor.materialized()
             self._places.append((vars(holder), name, tensor, array.shape, array.dtype))
@@ -290,9 +286,7 @@ class _Prepared:
         try:
             for node in graph.nodes:
                 recording.function = node.name
-                operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
-                results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
-                found.update(zip(node.outputs, results, strict=True))
+                emit_node(node, found)
         finally:
             recording.function = function
         outputs = tuple(found[value] if value in found else Tensor(np.array(value.data)) for value in graph.outputs)
@@ -316,7 +310,7 @@ class _Prepared:
 def _key(value: Any) -> Any:
     """Returns a hashable form of arguments."""
     if isinstance(value, Given):
-        return Given, value.form.dtype.name, value.form.shape
+        return Given, value.dtype.name, value.shape
     if isinstance(value, list):
         return list, tuple(map(_key, value))
     if isinstance(value, dict):

@@ -9,6 +9,7 @@ from typing import Any
 
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.jit.script import ScriptModule
+from treadle.frontends.torch import needs_pytorch
 
 
 def load(
@@ -41,13 +42,10 @@ def load(
         f = os.fspath(f)
     else:
         f = io.BytesIO(f.read())
-    try:
+    missing = ImportError(
+        "torch.jit.load reads the file with PyTorch, which is not installed: install torch, or export the model to "
+        "ONNX where it is and load it with treadle.Session"
+    )
+    with needs_pytorch(missing):
         from treadle.compat.torch.jit.loaded import module_of
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "torch":
-            raise
-        raise ImportError(
-            "torch.jit.load reads the file with PyTorch, which is not installed: install torch, or export the model to "
-            "ONNX where it is and load it with treadle.Session"
-        ) from None
     return module_of(f, _extra_files)

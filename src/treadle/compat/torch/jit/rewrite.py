@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from treadle.compat.source import definition_of, made_definition, rebuilt
+from treadle.compat.torch.jit.code import names_of
 
 CALL, TRUTH, RAISED = "__treadle_call", "__treadle_truth", "__treadle_raised"
 
@@ -198,12 +199,11 @@ class _Rewrite(ast.NodeTransformer):
 
 def require_names(function: types.FunctionType) -> None:
     """Raises ScriptError if a function reads a name that is defined nowhere, as PyTorch does when it is scripted."""
-    known = {**function.__globals__, **vars(builtins), function.__name__: function}
-    for name, line in _names_read(function.__code__):
-        if name not in known:
-            raise ScriptError(
-                f"undefined value {name}: {function.__code__.co_filename}, {function.__qualname__}, line {line}"
-            )
+    code = function.__code__
+    missing = names_of(code).globals_.difference(function.__globals__, vars(builtins), [function.__name__])
+    for name, line in _names_read(code) if missing else ():
+        if name in missing:
+            raise ScriptError(f"undefined value {name}: {code.co_filename}, {function.__qualname__}, line {line}")
 
 
 def _names_read(code: types.CodeType) -> Iterator[tuple[str, int | None]]:

@@ -298,10 +298,11 @@ def script(obj: Any, **options: Any) -> Any:
     if isinstance(obj, Module):
         kind = type(obj)
         forward: Any = kind.forward
-        if not _scriptable(forward) and not is_library(forward.__module__):
-            rewrite(forward)  # raises and says why
-        if isinstance(forward, types.FunctionType) and not is_library(forward.__module__):
-            require_names(forward)
+        if not is_library(forward.__module__):
+            if not _scriptable(forward):
+                rewrite(forward)  # raises and says why
+            if isinstance(forward, types.FunctionType):
+                require_names(forward)
         members = {"__module__": kind.__module__, "_replays": Replays()}
         made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), members))
         made.__dict__ = obj.__dict__
