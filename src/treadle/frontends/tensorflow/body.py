@@ -23,6 +23,7 @@ from treadle.frontends.tensorflow.node import (
     tensor_ref,
 )
 from treadle.frontends.tensorflow.nodes import NODES
+from treadle.ops.op import Array
 
 MOST_NODES = 1 << 17
 """The largest number of nodes after calls are expanded. Functions that call functions multiply it."""
@@ -53,6 +54,12 @@ class Body:
                 return ref
             ref = self.aliases[ref]
         raise Fault(f"the tensor {tensor_name(ref)!r} depends on itself")
+
+    def constant(self, ref: Ref) -> Array | None:
+        """Return the elements of the tensor that `ref` is if it is a constant; None for others."""
+        node = self.nodes.get(ref[0])
+        value = None if node is None or node.op != "Const" else node.attr("value", None)
+        return value if isinstance(value, np.ndarray) else None
 
     def resolve_aliases(self) -> None:
         """Replace aliases among the inputs of all nodes. Raises Fault if they form a circle."""

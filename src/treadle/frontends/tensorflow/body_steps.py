@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.body import Body, needed
 from treadle.frontends.tensorflow.list_loops import LoopStep, SplitStep, split_step
 from treadle.frontends.tensorflow.node import Ref
-from treadle.ops.op import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +43,4 @@ def split_body(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted: 
     def resizes(ref: Ref) -> bool:
         return bool(body.nodes[ref[0]].attr("resize_if_index_out_of_bounds", False))
 
-    def constant(ref: Ref) -> Array | None:
-        node = body.nodes.get(ref[0])
-        value = None if node is None or node.op != "Const" else node.attr("value", None)
-        return value if isinstance(value, np.ndarray) else None
-
-    return split_step(LoopStep(given, lists, wanted, producer, dependencies, resizes, constant))
+    return split_step(LoopStep(given, lists, wanted, producer, dependencies, resizes, body.constant))

@@ -435,7 +435,7 @@ class ControlNodes(ABC):
 
 
 def _split_parts(step: BodyPart, test: BodyPart, split: SplitStep[Ref]) -> tuple[BodyPart, BodyPart]:
-    """Return the step without its lists, and the test of what is no list."""
+    """Return the step and the test of a loop that is split. Its lists are given to neither."""
     tested = BodyPart(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
     return BodyPart(step.title, step.body, split.given, split.wanted), tested
 

@@ -14,7 +14,7 @@ from treadle.frontends.deferred_nodes import NeedsShapeError
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in, rows
-from treadle.frontends.tensorflow.list_parts import ListForm, ListParts, form_of_items, of_rows, of_unwritten
+from treadle.frontends.tensorflow.list_parts import ListForm, ListParts, form_of, of_rows, of_unwritten
 from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.lists import Dims, TensorList, fits, list_array
 from treadle.frontends.tensorflow.node import Node
@@ -56,6 +56,13 @@ class Items:
     def form(self) -> tuple[DType, tuple[int, ...]] | None:
         """Return the dtype and shape of an item; None if it is not known."""
         return None if self.tensor is None else (self.dtype, self.tensor.static_shape[1:])
+
+    def parts(self, e: Emitter, form: ListForm) -> ListParts:
+        """Return the list as the tensors that `form` says. If no item was written, all are counted as such."""
+        if self.tensor is not None:
+            return of_rows(e, form, self.tensor)
+        unwritten = None if equals(self.count, 0) else e.sizes(self.count, dtypes.i64)
+        return replace(of_unwritten(e, form, 0), unwritten=unwritten)
 
 
 class ListItems:
@@ -113,9 +120,9 @@ class ListItems:
 
     def _read(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value] | None:
         """Return the results of a node that reads a list; None if the list itself must be read."""
+        before = len(e.graph.nodes)
         rule, parts = PART_RULES.get(node.op), self._parts_for(e, node, values)
         if rule is not None and parts is not None:
-            before = len(e.graph.nodes)
             try:
                 made, others = rule.apply(e, node, parts, values[1:])
             except TreadleError:  # the run reports it
@@ -136,13 +143,9 @@ class ListItems:
             return None
         parts, items = self.parts_of(values[0]), self.of(values[0])
         if parts is None and rule.makes_list and items is not None and not items.once:
-            form = form_of_items(items.dtype, items.dims, items.tensor, values[-1])
-            parts = None if form is None else of_unwritten(e, form, 0)
-            if form is not None and parts is not None:
-                if items.tensor is not None:
-                    parts = of_rows(e, form, items.tensor)
-                elif not equals(items.count, 0):
-                    parts = replace(parts, unwritten=e.sizes(items.count, dtypes.i64))
+            shape = values[-1].shape if items.tensor is None else items.tensor.static_shape[1:]
+            form = form_of(items.dtype, items.dims, None if shape is None else len(shape))
+            parts = None if form is None else items.parts(e, form)
         may_grow = grows(node) and parts is not None and not parts.next_is(values[1], grows=True)
         return None if may_grow else parts
 

@@ -103,16 +103,15 @@ class ListParts:
         return (grows and self.unwritten is None) or (left is not None and at_least(left[0], 1))
 
 
-def form_of_items(dtype: DType, dims: Dims, tensor: Value | None, item: Value) -> ListForm | None:
-    """Return what tensors a list is whose items are the rows of `tensor`, or of this declared shape, or like `item`.
+def form_of(dtype: DType, dims: Dims, rank: int | None, *, counted: bool = False) -> ListForm | None:
+    """Return what tensors a list is whose items are of this declared shape, or else of this rank.
 
     None if not even their rank is known.
     """
-    if dims is not None and None not in dims:
-        return ListForm(dtype, dims, len(dims), stacked=True)
-    known = item.shape if tensor is None else tensor.static_shape[1:]
-    rank = len(dims) if dims is not None else None if known is None else len(known)
-    return None if rank is None else ListForm(dtype, dims, rank, stacked=False)
+    if dims is not None:
+        rank = len(dims)
+    is_stacked = dims is not None and None not in dims
+    return None if rank is None else ListForm(dtype, dims, rank, is_stacked, counted)
 
 
 def of_rows(e: Emitter, form: ListForm, tensor: Value) -> ListParts:
@@ -137,9 +136,7 @@ def of_unwritten(e: Emitter, form: ListForm, count: int) -> ListParts:
 
 def filled_up(e: Emitter, parts: ListParts, count: Value) -> ListParts:
     """Return the list with unwritten items behind its own, so that it has `count`. A run in which it has more fails."""
-    form, rows = parts.form, parts.values[-1]
-
-    name = e.name
+    form, rows, name = parts.form, parts.values[-1], e.name
 
     def build(infos: Sequence[Info]) -> Graph:
         inner = Emitter(Graph("filled"))
@@ -172,12 +169,16 @@ def item(e: Emitter, parts: ListParts, index: Value, dims: Dims = None) -> Value
         if not fits(dims, parts.form.item):
             raise ShapeError(f"the items are {dims_text(parts.form.item)}, wanted {dims_text(dims)}")
         return e.add("gather", parts.values[0], at, axis=0)
-    form, (held, table) = parts.form, parts.values[:2]
-    row = e.add("gather", table, at, axis=0)
-    start, sizes = _part(e, row, 0, 1), _part(e, row, 1, 1 + form.rank)
-    size = e.add("reduce_prod", sizes, axes=(0,), keepdims=True)
-    found = e.add("slice", held, start, e.add("add", start, size), e.integers([0]))
+    start, sizes, end = _place(e, parts, at)
+    found = e.add("slice", parts.values[0], start, end, e.integers([0]))
     return e.add("reshape", found, sizes, allowzero=True)
+
+
+def _place(e: Emitter, parts: ListParts, at: Value) -> tuple[Value, Value, Value]:
+    """Return where the elements of an item begin (i64[1]), its sizes (i64[rank]), and where they end (i64[1])."""
+    row = e.add("gather", parts.values[1], at, axis=0)
+    start, sizes = _part(e, row, 0, 1), _part(e, row, 1, 1 + parts.form.rank)
+    return start, sizes, e.add("add", start, e.add("reduce_prod", sizes, axes=(0,), keepdims=True))
 
 
 def with_next_item(e: Emitter, parts: ListParts, value: Value) -> ListParts:
@@ -228,12 +229,10 @@ def popped(e: Emitter, parts: ListParts, dims: Dims = None) -> tuple[ListParts, 
 
 def _without_end(e: Emitter, parts: ListParts, last: Value) -> Value:
     """Return the elements without those of the item at `last`, if these lie behind all others."""
-    held, table = parts.values[:2]
-    row = e.add("gather", table, last, axis=0)
-    start, sizes = _part(e, row, 0, 1), _part(e, row, 1, 1 + parts.form.rank)
-    size = e.add("reduce_prod", sizes, axes=(0,), keepdims=True)
+    held = parts.values[0]
+    start, _, end = _place(e, parts, last)
     whole = e.sizes(list(e.shape(held)), dtypes.i64)
-    is_last = e.add("eq", e.add("add", start, size), whole)
+    is_last = e.add("eq", end, whole)
     return e.add("slice", held, e.integers([0]), e.add("where", is_last, start, whole), e.integers([0]))
 
 
@@ -245,7 +244,7 @@ def stacked(e: Emitter, parts: ListParts, dims: Dims, count: int = -1) -> Value:
         found, sizes = plain.values[0], e.sizes(form.item, dtypes.i64)
     else:
         held, table = plain.values
-        starts, zero = _part_of_rows(e, table, 0, 1), e.sizes(0, dtypes.i64)
+        starts, zero = _part(e, table, 0, 1, axis=1), e.sizes(0, dtypes.i64)
         written = e.add("ge", starts, zero)
         most, sizes = _sizes(e, form, table, 1, written)
         size = e.add("reduce_prod", most, axes=(0,), keepdims=False)
@@ -268,8 +267,8 @@ def joined(e: Emitter, parts: ListParts, dims: Dims) -> tuple[Value, Value]:
             "expand", e.sizes([first], dtypes.i64), e.integers([count])
         )
     held, table = plain.values
-    lengths = e.reshape(_part_of_rows(e, table, 1, 2), [-1])
-    most, least = _sizes(e, form, table, 2, e.add("ge", _part_of_rows(e, table, 0, 1), e.sizes(0, dtypes.i64)))
+    starts, lengths = _part(e, table, 0, 1, axis=1), e.reshape(_part(e, table, 1, 2, axis=1), [-1])
+    most, least = _sizes(e, form, table, 2, e.add("ge", starts, e.sizes(0, dtypes.i64)))
     size = e.add("reduce_prod", most, axes=(0,), keepdims=False)
     known = None if form.dims is None or None in form.dims[1:] else [dim or 0 for dim in form.dims[1:]]
     row = elements(known) if known else 1
@@ -277,7 +276,7 @@ def joined(e: Emitter, parts: ListParts, dims: Dims) -> tuple[Value, Value]:
     ends = e.add("cumsum", counts, axis=0, exclusive=False, reverse=False)
     total = e.add("reduce_sum", counts, axes=(0,), keepdims=False)
     places = e.add("range", e.sizes(0, dtypes.i64), total, e.sizes(1, dtypes.i64))
-    starts = e.reshape(_part_of_rows(e, table, 0, 1), [-1])
+    starts = e.reshape(starts, [-1])
     if row > 1:
         starts = e.add("div", starts, e.sizes(row, dtypes.i64))
         held = e.reshape(held, [-1, row])
@@ -336,17 +335,13 @@ def _sizes(e: Emitter, form: ListForm, table: Value, first: int, written: Value)
     if form.rank == first - 1 or (rest is not None and None not in rest):
         known = e.integers([dim or 0 for dim in rest or ()])
         return known, known
-    columns = _part_of_rows(e, table, first, 1 + form.rank)
+    columns = _part(e, table, first, 1 + form.rank, axis=1)
     most = e.add("reduce_max", columns, axes=(0,), keepdims=False)
     return most, e.add("reduce_min", e.add("where", written, columns, most), axes=(0,), keepdims=False)
 
 
-def _part(e: Emitter, value: Value, start: int, end: int) -> Value:
-    return e.add("slice", value, e.integers([start]), e.integers([end]), e.integers([0]))
-
-
-def _part_of_rows(e: Emitter, table: Value, start: int, end: int) -> Value:
-    return e.add("slice", table, e.integers([start]), e.integers([end]), e.integers([1]))
+def _part(e: Emitter, value: Value, start: int, end: int, axis: int = 0) -> Value:
+    return e.add("slice", value, e.integers([start]), e.integers([end]), e.integers([axis]))
 
 
 def _first(e: Emitter, value: Value, count: Value) -> Value:

@@ -104,14 +104,14 @@ def loop_of_parts(
         read = [number for number, use in tested.items() if use.ops]
         steps = unlisted(step.body, step.given, step.wanted, forms, appended, read)
         return _PartLoop(
-            Node(node.name, node.op, node.inputs, node.controls, node.attrs),
+            replace(node),
             BodyPart(test.title, tests.body, tests.given, tests.wanted),
             BodyPart(step.title, steps.body, steps.given, steps.wanted),
             steps.grown,
         )
 
     made = translation.library.made
-    key: Hashable = (made.number(node), "parts", tuple(sorted(forms.items(), key=lambda each: each[0])), appended)
+    key: Hashable = (made.number(node), "parts", tuple(forms.items()), appended)
     loop = made.later(key, make)
     e = translation.emitter
     parts = {
@@ -199,9 +199,7 @@ def _appended_to(e: Emitter, form: ListForm, held: Items | ListParts) -> ListPar
     """Return the list in front of a loop that writes behind the last of its items that is there."""
     if isinstance(held, ListParts):
         return ListParts(form, held.values, held.unwritten)
-    if held.tensor is not None or equals(held.count, 0):
-        return _parts(e, form, held)
-    return replace(of_unwritten(e, form, 0), unwritten=e.sizes(held.count, dtypes.i64))
+    return held.parts(e, form)
 
 
 def _values(parts: Mapping[int, ListParts], number: int, value: Value) -> Sequence[Value]:

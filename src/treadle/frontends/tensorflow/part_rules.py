@@ -93,12 +93,12 @@ class PartRule:
     Attributes:
         function: Adds its nodes.
         makes_list: Whether a list is its first result.
-        others: How many other results it has.
+        others: The element types of its other results; None is that of the items.
     """
 
     function: Callable[[Emitter, Node, ListParts, Sequence[Value]], Results]
     makes_list: bool = False
-    others: int = 1
+    others: Sequence[DType | None] = (None,)
 
     def apply(self, e: Emitter, node: Node, parts: ListParts, values: Sequence[Value]) -> Results:
         """Add the nodes of `node` for a list and its other operands. Raises NeedsShapeError, and ShapeError."""
@@ -119,29 +119,29 @@ class PartRule:
         if not self.makes_list:
             return self.other_dtype(form, index)
         first, *rest = form.dtypes
-        return [first, *(self.other_dtype(form, place) for place in range(self.others)), *rest][index]
+        return [first, *(self.other_dtype(form, place) for place in range(len(self.others))), *rest][index]
 
     def other_dtype(self, form: ListForm, place: int) -> DType:
         """Return the element type of a result that is no list."""
-        return dtypes.i32 if self.function is _length else dtypes.i64 if place else form.dtype
+        return self.others[place] or form.dtype
 
     def part_index(self, place: int) -> int:
         """Return which result is the tensor number `place` of the list."""
-        return place + self.others if place else 0
+        return place + len(self.others) if place else 0
 
 
 PART_RULES = {
-    APPEND: PartRule(_push, makes_list=True, others=0),
-    PUSH_NEW: PartRule(_push_new, makes_list=True, others=0),
-    SET_NEW: PartRule(_set_new, makes_list=True, others=0),
-    "TensorListConcat": PartRule(_join, others=2),
-    "TensorListConcatV2": PartRule(_join, others=2),
+    APPEND: PartRule(_push, makes_list=True, others=()),
+    PUSH_NEW: PartRule(_push_new, makes_list=True, others=()),
+    SET_NEW: PartRule(_set_new, makes_list=True, others=()),
+    "TensorListConcat": PartRule(_join, others=(None, dtypes.i64)),
+    "TensorListConcatV2": PartRule(_join, others=(None, dtypes.i64)),
     "TensorListGather": PartRule(_gather),
     "TensorListGetItem": PartRule(_get),
-    "TensorListLength": PartRule(_length),
+    "TensorListLength": PartRule(_length, others=(dtypes.i32,)),
     "TensorListPopBack": PartRule(_pop, makes_list=True),
-    "TensorListPushBack": PartRule(_push, makes_list=True, others=0),
-    "TensorListSetItem": PartRule(_set, makes_list=True, others=0),
+    "TensorListPushBack": PartRule(_push, makes_list=True, others=()),
+    "TensorListSetItem": PartRule(_set, makes_list=True, others=()),
     "TensorListStack": PartRule(_stack),
 }
 """Op of a NodeDef on a list -> what it does where the list is tensors."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from treadle import dtypes
+from treadle.dtypes import DType
 from treadle.frontends.tensorflow.body import Body, ordered
 from treadle.frontends.tensorflow.list_loops import IDENTITIES, SIGNS
-from treadle.frontends.tensorflow.list_parts import ListForm
+from treadle.frontends.tensorflow.list_parts import ListForm, form_of
 from treadle.frontends.tensorflow.lists import Dims
 from treadle.frontends.tensorflow.node import Node, Ref
 from treadle.frontends.tensorflow.part_rules import APPEND, FORM, PART_RULES, PREFIX, PUSH_NEW, SET_NEW, grows
@@ -114,9 +113,8 @@ def unlisted(
         rule, form, op = PART_RULES[node.op], forms[origin[held]], node.op
         if op == SET and origin[held] in appended:
             op = APPEND
-        nodes[node.name] = Node(
-            node.name, PREFIX + op, [*parts[held], *node.inputs[1:]], node.controls, {**node.attrs, FORM: form}
-        )
+        inputs = [*parts[held], *node.inputs[1:]]
+        nodes[node.name] = replace(node, op=PREFIX + op, inputs=inputs, attrs={**node.attrs, FORM: form})
         if rule.makes_list:
             parts[node.name, 0] = [(node.name, PART_RULES[op].part_index(place)) for place in range(len(form.dtypes))]
 
@@ -132,8 +130,7 @@ def unlisted(
         is_set = last.op == PREFIX + SET
         nodes[last.name] = replace(last, op=PREFIX + (SET_NEW if is_set else PUSH_NEW))
         grown += parts[last.name, 0][: 1 if is_set else None]
-    made = Body(nodes, body.arguments, body.results, body.aliases)
-    return Unlisted(made, expanded(given), expanded(wanted), frozenset(grown))
+    return Unlisted(replace(body, nodes=nodes), expanded(given), expanded(wanted), frozenset(grown))
 
 
 def _last_write(nodes: Mapping[str, Node], given: Ref, made: Ref) -> Node | None:
@@ -194,13 +191,12 @@ def _source(body: Body, given: Sequence[Ref], ref: Ref) -> Ref:
 
 
 def _is_one(body: Body, ref: Ref) -> bool:
-    node = body.nodes.get(ref[0])
-    found = None if node is None or node.op != "Const" else node.attr("value", None)
-    return isinstance(found, np.ndarray) and found.dtype.kind in "iu" and found.size == 1 and found.item() == 1
+    found = body.constant(ref)
+    return found is not None and found.dtype.kind in "iu" and found.size == 1 and found.item() == 1
 
 
 def form_of_list(
-    dtype: object, dims: Dims, shape: Sequence[int] | None, rank: int | None, use: ListUse
+    dtype: DType, dims: Dims, shape: Sequence[int] | None, rank: int | None, use: ListUse
 ) -> ListForm | None:
     """Return what tensors a list is in a loop that uses it so; None if it cannot be tensors.
 
@@ -213,8 +209,5 @@ def form_of_list(
     """
     if not use.written and shape is not None:
         dims = tuple(shape)
-    counted = POP in use.ops and not use.written
-    if dims is not None and None not in dims:
-        return ListForm(dtype, dims, len(dims), stacked=True, counted=counted)  # type: ignore[arg-type]
-    known = len(dims) if dims is not None else len(shape) if shape is not None else rank
-    return None if known is None else ListForm(dtype, dims, known, stacked=False, counted=counted)  # type: ignore[arg-type]
+    known = rank if shape is None else len(shape)
+    return form_of(dtype, dims, known, counted=POP in use.ops and not use.written)

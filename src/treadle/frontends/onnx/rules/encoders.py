@@ -15,8 +15,10 @@ from treadle.ops.op import Array
 def label_encoder(node: OnnxNode, b: Builder) -> Value | None:
     """LabelEncoder(x): for each element the value of the key that is equal to it, or the default."""
     x, keys, values = node.input(0), _list(node, "keys"), _list(node, "values")
-    default = _default(node)
-    if keys is None or values is None or default is None or x.dtype is None or x.dtype.numpy != keys.dtype:
+    if keys is None or values is None or x.dtype is None or x.dtype.numpy != keys.dtype:
+        return None
+    default = _default(node, values)
+    if default is None:
         return None
     if len(keys) != len(values):
         raise Fault(f"it has {len(keys)} keys and {len(values)} values; wanted as many")
@@ -56,11 +58,9 @@ def _list(node: OnnxNode, name: str) -> Array | None:
     return None if floats is None or not len(floats) else floats.astype(np.float32)
 
 
-def _default(node: OnnxNode) -> Array | None:
-    """The value for what has no key; None if it is a text."""
-    values, tensor = _list(node, "values"), node.tensor("default_tensor")
-    if values is None:
-        return None
+def _default(node: OnnxNode, values: Array) -> Array | None:
+    """The value for what has no key, of the dtype of `values`; None if it is of another one."""
+    tensor = node.tensor("default_tensor")
     if tensor is not None:
         return tensor.reshape(-1)[:1].reshape(()) if tensor.size and tensor.dtype == values.dtype else None
     if values.dtype == np.int64:
