@@ -19,9 +19,9 @@
 #include "bind.h"
 #include "interpreter.h"
 #include "py_program.h"
-#include "tuples.h"
 #include "treadle/binder.h"
 #include "treadle/program_template.h"
+#include "tuples.h"
 
 namespace nb = nanobind;
 using treadle::BindingFailure;

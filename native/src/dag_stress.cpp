@@ -42,7 +42,7 @@ void run_by_clients(RandomDag& dag, Team& team, Limits limits, int clients) {
     for (auto& failure : failures) {
         threads.emplace_back([&] {
             try {
-                dag.run(team, limits);
+                dag.run(team, Request(limits));
             } catch (...) {
                 failure = std::current_exception();
             }
@@ -82,7 +82,7 @@ void one_graph(std::uint64_t seed, Team& team, std::mt19937_64& random) {
             run_by_clients(dag, team, limits, up_to(random, 3));
             break;
         default:
-            dag.run(team, limits);
+            dag.run(team, Request(limits));
     }
 }
 

@@ -69,13 +69,15 @@ std::shared_ptr<const DataStage::Binding> DataStage::find(std::span<const std::i
     return entry == entries_.end() ? nullptr : entry->binding;
 }
 
-// Notes that a run has these sizes; false if that was noted already, or a binding is kept.
-bool DataStage::note(std::span<const std::int64_t> sizes) {
+// Returns what find() does. If there is no entry, notes that a run has these sizes, and sets `is_new`.
+std::shared_ptr<const DataStage::Binding> DataStage::find_or_note(std::span<const std::int64_t> sizes, bool& is_new) {
     Entry last;  // destroyed without the lock
     const std::lock_guard lock(context_mutex());
-    if (use(sizes) != entries_.end()) return false;
+    const auto entry = use(sizes);
+    is_new = entry == entries_.end();
+    if (!is_new) return entry->binding;
     add(sizes, nullptr, last);
-    return true;
+    return nullptr;
 }
 
 // Adds an entry. Moves the one that was not used for longest, if there are too many, to `last`. Under context_mutex().
@@ -193,6 +195,9 @@ bool DataStage::move(std::unique_ptr<Moving>& moving, std::span<const std::int64
         } catch (const BindingFailure&) {
             moving->parts[number].reset();  // what it holds is for no combination of sizes
             continue;
+        } catch (...) {
+            moving->parts[number].reset();  // likewise, and `moving` is kept
+            throw;
         }
         if (!is_current(binding)) return false;
         moving->binding = &binding;
@@ -221,9 +226,10 @@ void DataStage::put_back(std::unique_ptr<Moving> moving) {
 
 void DataStage::run(std::span<const std::int64_t> sizes, std::span<void* const> operands,
                     std::span<void* const> outputs) {
-    std::shared_ptr<const Binding> kept = find(sizes);
+    bool is_new = false;
+    std::shared_ptr<const Binding> kept = find_or_note(sizes, is_new);
     std::unique_ptr<Moving> moving;
-    const bool is_moved = !kept && note(sizes) && move(moving, sizes);
+    const bool is_moved = is_new && move(moving, sizes);
     if (!kept && !is_moved) kept = bind(sizes);
     const Binding& binding = is_moved ? *moving->binding : *kept;
     std::vector<void*> bound(operands.begin(), operands.end());

@@ -17,6 +17,18 @@ double remaining_ns(const Op& op) {
 // Estimates the time that one more worker would save.
 double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
 
+// Counts one more worker in an open op.
+void join(Op& op) {
+    ++op.workers;
+    ++op.run->workers;
+}
+
+// Takes back what join() did.
+void unjoin(Op& op) {
+    --op.workers;
+    --op.run->workers;
+}
+
 }  // namespace
 
 int Dispatcher::others_working_beside(const Worker& worker) const {
@@ -112,8 +124,7 @@ Op* Dispatcher::next_op(Worker& worker) {
             !chooser_.may_help(*run, saved_ns(*op), team_.slots.capacity().free_slots() + 1)) {
             continue;
         }
-        ++op->workers;
-        ++run->workers;
+        join(*op);
         return op;
     }
     return take_over_op(worker);
@@ -130,9 +141,7 @@ void Dispatcher::reclaim_slot(const Context& for_whom) {
     const Worker* const before = team_.idle.revoke_one([&](const Worker& worker) {
         return !worker.borrows_slot && worker.op->workers > 1 && worker.op->run->priority <= for_whom.priority;
     });
-    if (before == nullptr) return;
-    --before->op->workers;
-    --before->op->run->workers;
+    if (before != nullptr) unjoin(*before->op);
 }
 
 // Revokes all assignments of a cancelled run, so that the run does not wait for their workers.
@@ -145,7 +154,6 @@ void Dispatcher::revoke_all(Section& section, Context& run) {
 void Dispatcher::leave_op(Section& section, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
-    const std::uint32_t index = op.task;
     if (task.blocking && !run.nested) {
         team_.runs.end_blocking(op);
     } else {
@@ -154,10 +162,7 @@ void Dispatcher::leave_op(Section& section, Op& op) {
         --op.workers;
         // No chunk is left to begin, so workers that have not accepted are not needed.
         const auto is_assigned = [&](const Worker& worker) { return worker.op == &op; };
-        while (op.workers > 0 && team_.idle.revoke_one(is_assigned) != nullptr) {
-            --run.workers;
-            --op.workers;
-        }
+        while (op.workers > 0 && team_.idle.revoke_one(is_assigned) != nullptr) unjoin(op);
         if (op.workers > 0) return;
         team_.slots.release_permit(run, op.holds_lent_permit);
         --run.ops;
@@ -165,7 +170,7 @@ void Dispatcher::leave_op(Section& section, Op& op) {
     }
     if (!run.is_cancelled()) {  // written under the lock we hold
         ++run.finished_tasks;
-        for (const std::uint32_t next : run.program.successors(run.program.tasks()[index])) {
+        for (const std::uint32_t next : run.program.successors(task)) {
             if (--run.pending[next] == 0) team_.runs.queue(run, next);
         }
     }
@@ -224,8 +229,7 @@ bool Dispatcher::dispatch_join(Section& section, Context& run) {
     if (op == nullptr) return false;
     Worker* worker = chooser_.choose(section, run, saved_ns(*op));
     if (worker == nullptr) return false;
-    ++op->workers;
-    ++run.workers;
+    join(*op);
     team_.idle.assign(section, *worker, op);
     return true;
 }

@@ -1,13 +1,13 @@
 // The chosen engine, and runs whose ops it executes.
 #include "treadle/engine.h"
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
-#include "treadle/fork.h"
 #include "treadle/executor.h"
+#include "treadle/fork.h"
 #include "treadle/section.h"
 
 #if defined(__SANITIZE_THREAD__)

@@ -45,10 +45,6 @@ void apply_fp_mode(Worker& worker, const Context& run) {
     worker.fp_mode = run.fp_mode;
 }
 
-bool is_cancelled(const Context& run) {
-    return run.is_cancelled();  // a hint without the lock, see Ending::ended
-}
-
 void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, void* scratch) {
     const Step& step = run.program.steps()[static_cast<std::size_t>(index)];
     const std::int32_t code =
@@ -61,7 +57,7 @@ void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, 
     const std::int64_t start = traced ? monotonic_ns() : 0;
     std::int64_t drawn = 0;
     Chunks::Cursor cursor(op.chunks, worker.slot_holder->slot);
-    while (!is_cancelled(run)) {
+    while (!run.is_cancelled()) {
         chaos_point();
         const std::int64_t chunk = cursor.draw();
         if (chunk == Chunks::kNone) break;
@@ -130,11 +126,11 @@ void Executor::run_steps(Worker& worker, Context& run, const Task& task, void* s
             for (std::int64_t chunk = 0; chunk < step.chunks; ++chunk) {
                 call_kernel(run, i, chunk, scratch);
                 worker.watch.maybe_check(chunk_ns);
-                if (is_cancelled(run)) return;
+                if (run.is_cancelled()) return;
             }
         }
         if (traced && step.chunks > 0) record(run, worker, i, start, step.chunks);
-        if (is_cancelled(run)) return;
+        if (run.is_cancelled()) return;
     }
 }
 
@@ -163,13 +159,13 @@ void Executor::execute_op(Worker& worker, Op& op) {
 }
 
 std::size_t Executor::run_tasks(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
-                                  std::int64_t until_ns) {
+                                std::int64_t until_ns) {
     const auto order = run.program.order();
     std::size_t done = from;
     try {
         void* const scratch = prepare_memory(worker, run);
         for (; done < order.size(); ++done) {
-            if (team_.slots.epoch() != epoch || is_cancelled(run)) break;
+            if (team_.slots.epoch() != epoch || run.is_cancelled()) break;
             run_steps(worker, run, run.program.tasks()[order[done]], scratch);
             worker.watch.maybe_check(0);
             if (until_ns != kEndlessNs && monotonic_ns() >= until_ns) {
@@ -184,13 +180,13 @@ std::size_t Executor::run_tasks(Worker& worker, Context& run, std::size_t from, 
 }
 
 std::size_t Executor::run_tasks_with_engine(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
-                                   EngineLoop loop) {
+                                            EngineLoop loop) {
     const auto order = run.program.order();
     std::size_t done = from;
     Op op;
     op.run = &run;
     for (; done < order.size(); ++done) {
-        if (team_.slots.epoch() != epoch || is_cancelled(run)) break;
+        if (team_.slots.epoch() != epoch || run.is_cancelled()) break;
         const Task& task = run.program.tasks()[order[done]];
         op.task = order[done];
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);

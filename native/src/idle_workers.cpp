@@ -1,7 +1,5 @@
 #include "treadle/idle_workers.h"
 
-#include <utility>
-
 #include "treadle/chaos.h"
 #include "treadle/context.h"
 #include "treadle/section.h"

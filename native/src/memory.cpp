@@ -77,10 +77,9 @@ bool Block::extend(std::size_t bytes) {
     if (rounded > mapped_) {
         std::byte* const target = map_aligned(rounded, PROT_NONE);
         if (target == nullptr) return false;
-        if (mremap(data_, mapped_, rounded, MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED) {
-            munmap(target, rounded);
-            return false;
-        }
+        // Linux has unmapped `target` when it finds that it has no memory, and another thread may map something there.
+        // So it is not unmapped here: what may be left is a range of addresses without memory.
+        if (mremap(data_, mapped_, rounded, MREMAP_MAYMOVE | MREMAP_FIXED, target) == MAP_FAILED) return false;
         data_ = target;
         mapped_ = rounded;
     }

@@ -154,7 +154,7 @@ const ProgramTemplate::Sizes* ProgramTemplate::served(Rebinding& rebinding, std:
     update(rebinding, symbols);
     const Sizes& sizes = rebinding.sizes_;
     if (std::ranges::any_of(spec_.guards, [&](std::int64_t guard) { return sizes[guard] == 0; })) return nullptr;
-    check(sizes);
+    check_requested(sizes);
     return &sizes;
 }
 
@@ -192,6 +192,10 @@ void ProgramTemplate::check(const Sizes& sizes) const {
     for (std::size_t i = 0; i < spec_.guards.size(); ++i) {
         if (sizes[spec_.guards[i]] == 0) fail(BindingFailure::Kind::guard, i, name("guard", i) + " does not hold");
     }
+    check_requested(sizes);
+}
+
+void ProgramTemplate::check_requested(const Sizes& sizes) const {
     for (std::size_t i = 0; i < spec_.requested.size(); ++i) {
         const std::int64_t value = sizes[spec_.requested[i]];
         if (value < 0) {

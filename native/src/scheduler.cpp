@@ -1,7 +1,7 @@
 // Runs: how a run begins, which path executes it, and how it ends.
 #include "treadle/scheduler.h"
 
-#include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "treadle/clock.h"
 #include "treadle/context.h"
 #include "treadle/trace.h"
 

@@ -40,7 +40,7 @@ std::int32_t gauge_kernel(void* const* pointers, const std::int64_t* args, std::
 
 void run_gauged(Team& team, Program& program, Gauge& gauge, Limits asked = {}) {
     void* bound[] = {&gauge};
-    team.run(program, bound, asked);
+    team.run(program, bound, Request(asked));
 }
 
 }  // namespace
@@ -59,8 +59,8 @@ TREADLE_TEST_WORKERS(results_do_not_depend_on_limits) {
     for (const int other : {1, 2, 5}) {
         Team team("t", {workers, other});
         for (int i = 0; i < 10; ++i) dag.run(team);
-        for (int i = 0; i < 10; ++i) dag.run(team, Limits{other, workers});
-        for (int i = 0; i < 5; ++i) dag.run(team, Limits{1, 1});
+        for (int i = 0; i < 10; ++i) dag.run(team, Request({other, workers}));
+        for (int i = 0; i < 5; ++i) dag.run(team, Request({1, 1}));
     }
 }
 

@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "treadle/affinity.h"
-#include "treadle/clock.h"
-#include "treadle/context.h"
 #include "treadle/fp_mode.h"
 #include "treadle/scheduler.h"
 #include "treadle/section.h"

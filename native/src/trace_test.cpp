@@ -22,7 +22,7 @@ TREADLE_TEST_WORKERS(events_count_each_chunk_and_do_not_overlap_on_a_slot) {
     dag.run(team);
     trace_start();
     dag.run(team);
-    dag.run(team, Limits{1, 1});
+    dag.run(team, Request(Limits{1, 1}));
     const auto events = trace_stop();
     std::map<std::pair<std::uint64_t, std::int64_t>, std::int64_t> drawn;
     std::map<std::int64_t, std::int64_t> busy_until;

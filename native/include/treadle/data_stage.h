@@ -118,7 +118,7 @@ private:
 
     std::list<Entry>::iterator use(std::span<const std::int64_t> sizes);
     std::shared_ptr<const Binding> find(std::span<const std::int64_t> sizes);
-    bool note(std::span<const std::int64_t> sizes);
+    std::shared_ptr<const Binding> find_or_note(std::span<const std::int64_t> sizes, bool& is_new);
     void add(std::span<const std::int64_t> sizes, std::shared_ptr<const Binding> binding, Entry& last);
     std::shared_ptr<const Binding> from_sources(std::span<const std::int64_t> sizes) const;
     bool keep(std::span<const std::int64_t> sizes, const std::shared_ptr<const Binding>& binding);

@@ -99,7 +99,7 @@ public:
     // before the next bind() or rebind().
     const Sizes& evaluate(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
 
-    // served() returns the same, and null, without throwing, where a guard does not hold.
+    // served() returns the same, but null where a guard does not hold. Else it throws as evaluate() does.
     const Sizes* served(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
 
     // bind() with a Rebinding makes a program for the sizes that evaluate() has returned. Throws as bind() does; the
@@ -148,6 +148,7 @@ private:
     void update(Rebinding& rebinding, std::span<const std::int64_t> symbols) const;
     void prefetch(const Rebinding& rebinding) const;
     void check(const Sizes& sizes) const;
+    void check_requested(const Sizes& sizes) const;
     void compute(Parts& parts, const Sizes& sizes, std::span<const Location> outputs, std::span<const int> max_workers,
                  std::span<HostCall> hosts) const;
     template <typename Number>

@@ -12,7 +12,7 @@ namespace treadle {
 
 struct Request {
     Request() = default;
-    Request(Limits run_limits) : limits(run_limits) {}  // NOLINT: a request for limits alone
+    explicit Request(Limits run_limits) : limits(run_limits) {}
 
     Limits limits;                        // 0 stands for the team's limit
     int priority = 0;                     // higher first, equal ones by turns; a nested run has at least its outer one's

@@ -16,7 +16,7 @@
 namespace treadle {
 
 // TeamState is guarded by `mutex` except for constants and where its parts say so. Section is the only way to hold it.
-// Each part knows those before it alone.
+// Each part knows only those before it, and ThreadPool the scheduler that owns it.
 struct TeamState {
     TeamState(Scheduler& owner, std::string team, int number, Limits limits, std::chrono::nanoseconds spin_limit,
               std::vector<int> cpus, std::vector<int> base_cpus)
