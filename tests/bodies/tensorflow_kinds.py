@@ -106,7 +106,8 @@ def branch(w: Writer, level: int, inner: Inner, *, finds: bool = False, case: bo
     return lambda x: ([("if", "If", ["yes", *outside, x], {**attrs, "Tcond": boolean, **sides})], "if:output:0")
 
 
-LIST = {"element_dtype": f32, "shape_type": i32}
+ITEM = {"element_dtype": f32}
+LIST = {**ITEM, "shape_type": i32}
 SHAPE = constant("shape", np.array([SIZE, SIZE], np.int32))
 
 
@@ -116,6 +117,14 @@ def as_list(x: str) -> Nodes:
         SHAPE,
         ("expanded", "ExpandDims", [x, "zero:output:0"], {"T": f32, "Tdim": i32}),
         ("items", "TensorListFromTensor", ["expanded:output:0", "shape:output:0"], LIST),
+    ]
+
+
+def from_list(handle: str) -> Nodes:
+    """The nodes that take the only item out of a list, as `y`."""
+    return [
+        ("stack", "TensorListStack", [handle, "shape:output:0"], {"element_dtype": f32, "num_elements": -1}),
+        ("y", "Squeeze", ["stack:tensor:0"], {"T": f32, "squeeze_dims": [0]}),
     ]
 
 
@@ -130,9 +139,9 @@ def mapped(w: Writer, level: int, inner: Inner) -> Inner:
     w.function(f"step{level}", names, results, function_nodes([
         SHAPE,
         ("next", "AddV2", ["i", "one:output:0"], {"T": i32}),
-        ("item", "TensorListGetItem", ["rows", "i", "shape:output:0"], {"element_dtype": f32}),
+        ("item", "TensorListGetItem", ["rows", "i", "shape:output:0"], ITEM),
         *nodes,
-        ("set", "TensorListSetItem", ["out", "i", result], {"element_dtype": f32}),
+        ("set", "TensorListSetItem", ["out", "i", result], ITEM),
     ]))  # fmt: skip
     attrs = {"T": list(names.values()), "cond": function_attr(f"test{level}"), "body": function_attr(f"step{level}")}
     return lambda x: ([
@@ -140,31 +149,38 @@ def mapped(w: Writer, level: int, inner: Inner) -> Inner:
         ("reserved", "TensorListReserve", ["shape:output:0", "once"], LIST),
         ("loop", "StatelessWhile", ["zero:output:0", *[n for n in NAMES if n != "x"], x, "items:output_handle:0",
                                     "reserved:handle:0"], attrs),
-        ("stack", "TensorListStack", [f"loop:output:{len(NAMES) + 2}", "shape:output:0"],
-         {"element_dtype": f32, "num_elements": -1}),
-        ("y", "Squeeze", ["stack:tensor:0"], {"T": f32, "squeeze_dims": [0]}),
+        *from_list(f"loop:output:{len(NAMES) + 2}"),
     ], "y:output:0")  # fmt: skip
 
 
-def rewriting(w: Writer) -> Inner:
-    """A loop that reads and writes the same item of a list."""
+def replacing(w: Writer, take: tuple[Any, ...], item: str, put: Callable[[str], tuple[Any, ...]]) -> Inner:
+    """A loop over a list of one item: `take` reads it as `item`, and what `put` gives writes the product."""
     names = {"i": i32, "n": i32, "items": string}
-    nodes, result = product("item:item:0")
+    nodes, result = product(item)
     w.function("test1", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
-    w.function("step1", names, {"next": "next:z:0", "same": "n", "y": "set:output_handle:0"}, function_nodes([
-        SHAPE,
-        ("next", "AddV2", ["i", "one:output:0"], {"T": i32}),
-        ("item", "TensorListGetItem", ["items", "zero:output:0", "shape:output:0"], {"element_dtype": f32}),
-        *nodes,
-        ("set", "TensorListSetItem", ["items", "zero:output:0", result], {"element_dtype": f32}),
+    w.function("step1", names, {"next": "next:z:0", "same": "n", "y": "put:output_handle:0"}, function_nodes([
+        SHAPE, ("next", "AddV2", ["i", "one:output:0"], {"T": i32}), take, *nodes, put(result),
     ]))  # fmt: skip
     attrs = {"T": list(names.values()), "cond": function_attr("test1"), "body": function_attr("step1")}
     return lambda x: ([
         *as_list(x),
         ("loop", "While", ["zero:output:0", "n", "items:output_handle:0"], attrs),
-        ("stack", "TensorListStack", ["loop:output:2", "shape:output:0"], {"element_dtype": f32, "num_elements": -1}),
-        ("y", "Squeeze", ["stack:tensor:0"], {"T": f32, "squeeze_dims": [0]}),
+        *from_list("loop:output:2"),
     ], "y:output:0")  # fmt: skip
+
+
+def rewriting(w: Writer) -> Inner:
+    """A loop that reads and writes the same item of a list."""
+    take = ("item", "TensorListGetItem", ["items", "zero:output:0", "shape:output:0"], ITEM)
+    put = "put", "TensorListSetItem"
+    return replacing(w, take, "item:item:0", lambda y: (*put, ["items", "zero:output:0", y], ITEM))
+
+
+def swapping(w: Writer) -> Inner:
+    """A loop that pops an item from a list and pushes its product."""
+    take = ("pop", "TensorListPopBack", ["items", "shape:output:0"], ITEM)
+    put = "put", "TensorListPushBack"
+    return replacing(w, take, "pop:tensor:0", lambda y: (*put, ["pop:output_handle:0", y], ITEM))
 
 
 def filling(w: Writer) -> Inner:
@@ -174,13 +190,13 @@ def filling(w: Writer) -> Inner:
     w.function("test1", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
     w.function("step1", names, {"next": "next:z:0", "same": "n", "made": "push:output_handle:0", "y": result},
                function_nodes([
-        constant("three", np.int32(3)), constant("first", np.array([0], np.int32)),
+        constant("three", np.int32(3)),
         ("next", "AddV2", ["i", "one:output:0"], {"T": i32}),
         ("rest", "FloorMod", ["i", "three:output:0"], {"T": i32}),
         ("count", "AddV2", ["rest:z:0", "one:output:0"], {"T": i32}),
         ("ids", "Range", ["zero:output:0", "count:z:0", "one:output:0"], {"Tidx": i32}),
         ("rows", "GatherV2", ["x", "ids:output:0", "zero:output:0"], {"Tparams": f32, "Tindices": i32, "Taxis": i32}),
-        ("push", "TensorListPushBack", ["items", "rows:output:0"], {"element_dtype": f32}),
+        ("push", "TensorListPushBack", ["items", "rows:output:0"], ITEM),
         *nodes,
     ]))  # fmt: skip
     attrs = {"T": list(names.values()), "cond": function_attr("test1"), "body": function_attr("step1")}
@@ -189,27 +205,6 @@ def filling(w: Writer) -> Inner:
         ("empty", "EmptyTensorList", ["unknown:output:0", "many:output:0"], LIST),
         ("loop", "While", ["zero:output:0", "n", "empty:handle:0", x], attrs),
     ], "loop:output:3")  # fmt: skip
-
-
-def swapping(w: Writer) -> Inner:
-    """A loop that pops an item from a list and pushes its product."""
-    names = {"i": i32, "n": i32, "items": string}
-    nodes, result = product("pop:tensor:0")
-    w.function("test1", names, {"go": "less:z:0"}, [("less", "Less", ["i", "n"], {"T": i32})])
-    w.function("step1", names, {"next": "next:z:0", "same": "n", "y": "push:output_handle:0"}, function_nodes([
-        SHAPE,
-        ("next", "AddV2", ["i", "one:output:0"], {"T": i32}),
-        ("pop", "TensorListPopBack", ["items", "shape:output:0"], {"element_dtype": f32}),
-        *nodes,
-        ("push", "TensorListPushBack", ["pop:output_handle:0", result], {"element_dtype": f32}),
-    ]))  # fmt: skip
-    attrs = {"T": list(names.values()), "cond": function_attr("test1"), "body": function_attr("step1")}
-    return lambda x: ([
-        *as_list(x),
-        ("loop", "While", ["zero:output:0", "n", "items:output_handle:0"], attrs),
-        ("stack", "TensorListStack", ["loop:output:2", "shape:output:0"], {"element_dtype": f32, "num_elements": -1}),
-        ("y", "Squeeze", ["stack:tensor:0"], {"T": f32, "squeeze_dims": [0]}),
-    ], "y:output:0")  # fmt: skip
 
 
 def then_turned(inner: Inner) -> Inner:
